@@ -1,0 +1,54 @@
+# Every target sets up what it needs; see `make help`.
+
+VENV   := .venv
+PY     := $(VENV)/bin/python
+STAMP  := $(VENV)/.installed
+CODE   := $(wildcard src tests benchmarks examples)
+PYTEST := $(PY) -m pytest -ra
+
+.DEFAULT_GOAL := help
+.PHONY: help setup peers demo test check format bench golden soak constraints clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP) ## virtual environment in .venv with the pinned packages
+
+$(STAMP): pyproject.toml constraints.txt scripts/bootstrap
+	@scripts/bootstrap python $(VENV)
+	@touch $@
+
+peers: setup ## a JDK, Maven and Apache's jars, for the interop tests and benchmarks
+	@scripts/bootstrap java
+
+demo: setup ## a name server with a small made-up cluster, and its routes (needs no Java)
+	@$(PY) -m apogeemq.embedded.demo
+
+check: setup ## ruff, mypy --strict, the architecture test
+	@$(PY) -m ruff check $(CODE)
+	@$(PY) -m ruff format --check $(CODE)
+	@$(PY) -m mypy --strict $(CODE)
+	@$(PY) -m pytest -q tests/test_architecture.py
+
+test: check peers ## check, then every test, with real Apache brokers and clients
+	@$(PYTEST)
+
+soak: peers ## the interop and property tests, longer: more messages, more restarts, more examples
+	@APOGEE_SOAK=1 $(PYTEST) --timeout=1800 tests/interop tests/property
+
+bench: peers ## ours and Apache's name server side by side
+	@$(PY) -m benchmarks
+
+golden: peers ## capture the golden byte files again from the real peers; shows the difference
+	@$(PY) -m tests.golden.capture
+
+format: setup ## rewrite the code in the house style
+	@$(PY) -m ruff check --fix $(CODE)
+	@$(PY) -m ruff format $(CODE)
+
+constraints: ## renew constraints.txt from the newest versions pyproject.toml allows
+	@scripts/bootstrap constraints
+
+clean: ## remove the virtual environment and every cache in the tree
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,29 @@
+"""What holds for every test: hypothesis profiles, and skips counted as failures where nobody would read them."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+import pytest
+
+# Wall-clock deadlines measure the machine, not the code: none.
+hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.register_profile("soak", deadline=None, max_examples=5_000)
+hypothesis.settings.load_profile("soak" if os.environ.get("APOGEE_SOAK") else "default")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With APOGEE_NO_SKIP=1 (CI) a run that skipped anything fails; `-ra` has printed the reasons."""
+    if os.environ.get("APOGEE_NO_SKIP") != "1" or session.exitstatus != pytest.ExitCode.OK:
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = len(terminalreporter.stats.get("skipped", []))
+    if skipped and os.environ.get("APOGEE_NO_SKIP") == "1":
+        terminalreporter.write_line(f"{skipped} skipped, and APOGEE_NO_SKIP=1 makes that a failure", red=True)
