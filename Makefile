@@ -20,6 +20,7 @@ $(STAMP): pyproject.toml constraints.txt scripts/bootstrap
 
 peers: setup ## a JDK, Maven and Apache's jars, for the interop tests and benchmarks
 	@scripts/bootstrap java
+	@$(PY) -m tests.peers
 
 demo: setup ## a name server with a small made-up cluster, and its routes (needs no Java)
 	@$(PY) -m apogeemq.embedded.demo
