@@ -1,0 +1,1 @@
+"""The nouns of the system; pure data, no I/O."""

@@ -1,0 +1,1 @@
+"""Typed bodies, grouped by domain."""

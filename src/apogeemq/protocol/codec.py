@@ -1,0 +1,92 @@
+"""Whole frames: pick the header codec, put the parts together or take them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct
+
+from apogeemq.errors import ProtocolError
+from apogeemq.protocol import header_binary, header_json, versions
+from apogeemq.protocol.command import (
+    BINARY,
+    FLAG_ONE_WAY,
+    FLAG_RESPONSE,
+    JSON,
+    LANGUAGE,
+    Command,
+    CommandHead,
+)
+
+_MARK = Struct(">I")
+_LENGTH_AND_MARK = Struct(">II")
+_HEADER_LENGTH_MASK = 0xFFFFFF
+
+_unpack_mark = _MARK.unpack_from
+_pack_start = _LENGTH_AND_MARK.pack
+_decode_json = header_json.decode
+
+_OK_HEADER = (
+    f'{{"code":0,"flag":1,"language":"{LANGUAGE}","opaque":%d,'
+    f'"serializeTypeCurrentRPC":"JSON","version":{versions.CURRENT}}}'
+).encode()
+
+
+def decode_frame(frame: bytes) -> Command:
+    """A frame as `FrameReader` gives it, starting at its mark. Raises only ProtocolError."""
+    mark: int = _unpack_mark(frame)[0]
+    header_end = 4 + (mark & _HEADER_LENGTH_MASK)
+    if header_end > len(frame):
+        raise ProtocolError(f"header of {header_end - 4} bytes runs past a frame of {len(frame)}")
+    codec = mark >> 24
+    if codec == JSON:
+        command = _decode_json(frame[4:header_end])
+    elif codec == BINARY:
+        command = header_binary.decode(frame[4:header_end])
+    else:
+        raise ProtocolError(f"unknown header codec {codec}")
+    command.body = frame[header_end:]
+    command.codec = codec
+    return command
+
+
+def encode_frame(
+    head: CommandHead, fields: Mapping[str, str] | None = None, body: bytes = b"", codec: int = JSON
+) -> bytes:
+    """A whole frame, length word included."""
+    header = (header_binary if codec == BINARY else header_json).encode(head, fields)
+    length = len(header)
+    if length > _HEADER_LENGTH_MASK:
+        raise ValueError(f"a header of {length} bytes does not fit a frame")
+    return _pack_start(4 + length + len(body), codec << 24 | length) + header + body
+
+
+def encode_request(
+    code: int,
+    opaque: int,
+    fields: Mapping[str, str] | None = None,
+    body: bytes = b"",
+    *,
+    one_way: bool = False,
+    codec: int = JSON,
+) -> bytes:
+    return encode_frame(CommandHead(code, opaque, FLAG_ONE_WAY if one_way else 0), fields, body, codec)
+
+
+def encode_reply(
+    request: Command,
+    code: int = 0,
+    remark: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    body: bytes = b"",
+) -> bytes:
+    """The answer to `request`, in the codec the request came in."""
+    return encode_frame(CommandHead(code, request.opaque, FLAG_RESPONSE, remark), fields, body, request.codec)
+
+
+def encode_ok(request: Command, body: bytes) -> bytes:
+    """Success with a body and no fields: the hot answer, from a template."""
+    if request.codec != JSON:
+        return encode_reply(request, body=body)
+    header = _OK_HEADER % request.opaque
+    length = len(header)
+    return _pack_start(4 + length + len(body), length) + header + body

@@ -1,0 +1,113 @@
+"""One request or response: the header's fields and the body, whatever codec carried them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from apogeemq.errors import ProtocolError
+from apogeemq.protocol import versions
+
+JSON: Final = 0
+BINARY: Final = 1
+
+FLAG_RESPONSE: Final = 1
+FLAG_ONE_WAY: Final = 2
+
+Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), le=2**15 - 1)]
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+LANGUAGE: Final = "PYTHON"
+LANGUAGES: Final = (
+    "JAVA",
+    "CPP",
+    "DOTNET",
+    "PYTHON",
+    "DELPHI",
+    "ERLANG",
+    "RUBY",
+    "OTHER",
+    "HTTP",
+    "GO",
+    "PHP",
+    "OMS",
+    "RUST",
+    "NODE_JS",
+)
+
+# Keys no JSON header from a peer is meant to hold; the decoder overwrites these fields in any case.
+_WIRE_NAMES = {"ext_json": "extFields", "body": "#body", "codec": "#codec", "ext_map": "#ext"}
+
+
+NO_FIELDS: Final = msgspec.Raw(b"{}")
+
+
+class Command(msgspec.Struct, rename=_WIRE_NAMES):
+    """A decoded frame.
+
+    `ext_json` holds the extension fields as JSON text when the JSON codec carried them, so that a typed header
+    can be decoded from it directly; `fields()` gives them as a dictionary whatever the codec.
+    """
+
+    code: Int32
+    opaque: Int32 = 0
+    flag: Int32 = 0
+    version: Int32 = 0
+    language: str | int | None = None
+    remark: str | None = None
+    ext_json: msgspec.Raw = NO_FIELDS
+    body: bytes = b""
+    codec: int = JSON
+    ext_map: dict[str, str] | None = None
+
+    @property
+    def is_response(self) -> bool:
+        return self.flag & FLAG_RESPONSE != 0
+
+    @property
+    def is_one_way(self) -> bool:
+        return self.flag & FLAG_ONE_WAY != 0
+
+    def fields(self) -> dict[str, str]:
+        """The extension fields by name; values that were not strings are written as Java would."""
+        if self.ext_map is None:
+            self.ext_map = _fields_from_json(self.ext_json)
+        return self.ext_map
+
+
+def _fields_from_json(text: msgspec.Raw) -> dict[str, str]:
+    try:
+        fields = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise ProtocolError(f"extFields: {error}") from None
+    if fields is None:
+        return {}
+    if not isinstance(fields, dict):
+        raise ProtocolError("extFields is not an object")
+    return {name: field_text(value) for name, value in fields.items() if value is not None}
+
+
+def field_text(value: Any) -> str:
+    """A header value as Java writes it into the extension fields."""
+    if isinstance(value, str):
+        return value
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, int | float):
+        return str(value)
+    return msgspec.json.encode(value).decode()
+
+
+class CommandHead(msgspec.Struct):
+    """What an encoder needs besides extension fields and body."""
+
+    code: int
+    opaque: int
+    flag: int = 0
+    remark: str | None = None
+    language: str = LANGUAGE
+    version: int = versions.CURRENT

@@ -1,0 +1,63 @@
+"""Typed headers: a declared struct from and to the string fields of a command.
+
+A header is a `msgspec.Struct` whose field names are Java's member names. Reading follows Java: unknown fields
+are ignored, a value that does not parse leaves the default, a truth value is `true` in any case or false. A
+required field that is missing is an error to the sender, with its name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from apogeemq.errors import RequestRefused
+from apogeemq.protocol.codes import ResponseCode
+from apogeemq.protocol.command import JSON, Command, field_text
+
+HeaderT = TypeVar("HeaderT", bound=msgspec.Struct)
+
+
+class HeaderReader(Generic[HeaderT]):
+    """Reads one type of header; made once, at import."""
+
+    __slots__ = ("_decode", "_fields", "_type")
+
+    def __init__(self, header_type: type[HeaderT]) -> None:
+        self._type = header_type
+        self._decode = msgspec.json.Decoder(header_type, strict=False).decode
+        self._fields = msgspec.structs.fields(header_type)
+
+    def __call__(self, command: Command) -> HeaderT:
+        try:
+            if command.codec == JSON:
+                return self._decode(command.ext_json)
+            return msgspec.convert(command.fields(), self._type, strict=False)
+        except (msgspec.MsgspecError, RecursionError, ValueError):
+            return self._read_as_java(command.fields())
+
+    def _read_as_java(self, fields: dict[str, str]) -> HeaderT:
+        values: dict[str, Any] = {}
+        for field in self._fields:
+            text = fields.get(field.encode_name)
+            if text is not None:
+                try:
+                    values[field.name] = msgspec.convert(text, field.type, strict=False)
+                    continue
+                except msgspec.ValidationError:
+                    if field.type is bool:
+                        values[field.name] = text.lower() == "true"
+                        continue
+            if field.required:
+                problem = "is missing" if text is None else f"cannot be {text[:100]!r}"
+                raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the header field {field.encode_name} {problem}")
+        return self._type(**values)
+
+
+def write_fields(header: msgspec.Struct) -> dict[str, str]:
+    """The string fields of a header; None is left out."""
+    return {
+        field.encode_name: field_text(value)
+        for field in msgspec.structs.fields(type(header))
+        if (value := getattr(header, field.name)) is not None
+    }

@@ -1,0 +1,1 @@
+"""Typed headers, grouped by who is asked."""

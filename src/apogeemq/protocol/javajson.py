@@ -1,0 +1,161 @@
+"""The JSON that Java peers write and read.
+
+Apache's bodies are written by fastjson, whose output is not always JSON: maps keyed by numbers have bare keys
+(``{0:"10.0.0.1:10911"}``) and maps keyed by objects have the object itself as key (``{{"topic":"T"}:5}``).
+`loads` reads both and plain JSON; `dumps` writes the bare-key dialect. Plain JSON is written by msgspec.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from apogeemq.errors import ProtocolError
+
+MAX_DEPTH = 64  # real bodies nest less than ten levels
+
+ValueT = TypeVar("ValueT")
+
+_encode = msgspec.json.Encoder().encode
+_BAD_JSON = (msgspec.MsgspecError, RecursionError, ValueError)
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_BARE = re.compile(rb"[-+.\w$]+")
+_STRINGS = {
+    ord('"'): re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL),
+    ord("'"): re.compile(rb"'(?:[^'\\]|\\.)*'", re.DOTALL),
+}
+_LITERALS: dict[bytes, Any] = {b"null": None, b"true": True, b"false": False}
+
+
+class Pairs(list[tuple[Any, Any]]):
+    """A map whose keys are objects, as the list of its entries."""
+
+
+def loads(data: bytes, into: type[ValueT]) -> ValueT:
+    """Read a body into a type; raises ProtocolError for anything else."""
+    try:
+        return msgspec.json.decode(data, type=into, strict=False)
+    except _BAD_JSON:
+        pass  # not plain JSON, or not of this type: the slow reader tells which
+    try:
+        return msgspec.convert(_Reader(data).document(), into, strict=False, str_keys=True)
+    except _BAD_JSON as error:
+        raise ProtocolError(f"body: {error}") from None
+
+
+def dumps(value: Any) -> bytes:
+    """Write in fastjson's default dialect: number keys bare, object keys as objects."""
+    if isinstance(value, dict):
+        return b"{" + b",".join(_key(key) + b":" + dumps(item) for key, item in value.items()) + b"}"
+    if isinstance(value, Pairs):
+        return b"{" + b",".join(_key(key) + b":" + dumps(item) for key, item in value) + b"}"
+    if isinstance(value, list | tuple):
+        return b"[" + b",".join(map(dumps, value)) + b"]"
+    if isinstance(value, msgspec.Struct):
+        return dumps(msgspec.to_builtins(value, str_keys=False))
+    return _encode(value)
+
+
+def _key(key: Any) -> bytes:
+    return dumps(key)
+
+
+class _Reader:
+    """A recursive reader of the dialect, for the few bodies that are not plain JSON."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def document(self) -> Any:
+        value = self._value(0)
+        self._skip_space()
+        if self._position != len(self._data):
+            raise self._error("unexpected text after the value")
+        return value
+
+    def _error(self, problem: str) -> ProtocolError:
+        return ProtocolError(f"body: {problem} at byte {self._position}")
+
+    def _skip_space(self) -> None:
+        match = _SPACE.match(self._data, self._position)
+        assert match is not None  # the pattern matches the empty string
+        self._position = match.end()
+
+    def _peek(self) -> int:
+        self._skip_space()
+        if self._position >= len(self._data):
+            raise self._error("the text ends too soon")
+        return self._data[self._position]
+
+    def _take(self, expected: bytes) -> bool:
+        if self._peek() == expected[0]:
+            self._position += 1
+            return True
+        return False
+
+    def _value(self, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise self._error(f"nested deeper than {MAX_DEPTH} levels")
+        first = self._peek()
+        if first == ord("{"):
+            return self._map(depth)
+        if first == ord("["):
+            return self._array(depth)
+        if first in _STRINGS:
+            return self._string(first)
+        return self._bare()
+
+    def _array(self, depth: int) -> list[Any]:
+        self._position += 1
+        items: list[Any] = []
+        if self._take(b"]"):
+            return items
+        while True:
+            items.append(self._value(depth + 1))
+            if self._take(b"]"):
+                return items
+            if not self._take(b","):
+                raise self._error("expected , or ]")
+
+    def _map(self, depth: int) -> dict[Any, Any] | Pairs:
+        self._position += 1
+        entries = Pairs()
+        while not self._take(b"}"):
+            if entries and not self._take(b","):
+                raise self._error("expected , or }")
+            key = self._value(depth + 1)
+            if not self._take(b":"):
+                raise self._error("expected :")
+            entries.append((key, self._value(depth + 1)))
+        if any(isinstance(key, dict | list) for key, _ in entries):
+            return entries
+        return dict(entries)
+
+    def _string(self, quote: int) -> str:
+        match = _STRINGS[quote].match(self._data, self._position)
+        if match is None:
+            raise self._error("a string without an end")
+        self._position = match.end()
+        text = match.group()
+        if quote == ord("'"):
+            text = b'"' + text[1:-1].replace(b"\\'", b"'").replace(b'"', b'\\"') + b'"'
+        try:
+            return msgspec.json.decode(text, type=str)
+        except _BAD_JSON as error:
+            raise self._error(str(error)) from None
+
+    def _bare(self) -> Any:
+        match = _BARE.match(self._data, self._position)
+        if match is None:
+            raise self._error("expected a value")
+        self._position = match.end()
+        word = match.group()
+        if word in _LITERALS:
+            return _LITERALS[word]
+        try:
+            return msgspec.json.decode(word)
+        except _BAD_JSON:
+            return word.decode(errors="replace")

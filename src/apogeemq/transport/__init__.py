@@ -1,0 +1,1 @@
+"""Sockets: servers, connections and client pools that carry commands."""

@@ -1,0 +1,253 @@
+"""One connection, either side: frames in, answers and requests out.
+
+All complete frames of a read are handled in one pass and answered with one write. Requests travel both ways; a
+response is matched by its opaque number against this connection's own table only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Protocol
+
+from apogeemq.errors import ConnectionLost, ProtocolError, RequestTimedOut, TooManyRequests
+from apogeemq.protocol.codec import decode_frame, encode_reply, encode_request
+from apogeemq.protocol.codes import ResponseCode
+from apogeemq.protocol.command import FLAG_ONE_WAY, FLAG_RESPONSE, JSON, Command
+from apogeemq.protocol.framing import FrameReader
+from apogeemq.transport.dispatch import BUSY_REMARK, Dispatcher
+from apogeemq.transport.flow import Limits
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+_MAX_OPAQUE = 2**31 - 1
+_MAX_PENDING_REQUESTS = 65_535  # ours to the peer, unanswered: Apache's client limit
+
+_channel_numbers = count(1)
+
+
+class ChannelOwner(Protocol):
+    """Who made the channel and keeps account of it."""
+
+    limits: Limits
+    dispatcher: Dispatcher
+    held_count: int
+
+    def channel_opened(self, channel: Channel) -> None: ...
+
+    def channel_closed(self, channel: Channel, error: Exception | None) -> None: ...
+
+    def channel_misbehaved(self, channel: Channel, error: ProtocolError) -> None: ...
+
+
+class Channel(asyncio.Protocol):
+    """A connection that speaks commands.
+
+    `number` grows with every connection of this process, so that of two connections the newer one is known.
+    """
+
+    __slots__ = (
+        "_dispatch",
+        "_held",
+        "_is_write_paused",
+        "_limits",
+        "_loop",
+        "_opaques",
+        "_owner",
+        "_pending",
+        "_reader",
+        "_transport",
+        "address",
+        "idle_seconds",
+        "is_closing",
+        "number",
+        "partial_seconds",
+    )
+
+    def __init__(self, owner: ChannelOwner, loop: asyncio.AbstractEventLoop) -> None:
+        self._owner = owner
+        self._limits = owner.limits
+        self._dispatch = owner.dispatcher.dispatch
+        self._loop = loop
+        self._reader = FrameReader(owner.limits.max_frame_size)
+        self._transport: asyncio.Transport | None = None
+        self._held: set[Future[bytes]] = set()
+        self._pending: dict[int, Future[Command]] = {}
+        self._opaques = count(1)
+        self._is_write_paused = False
+        self.number = next(_channel_numbers)
+        self.address: tuple[str, int] = ("", 0)
+        self.idle_seconds = 0
+        self.partial_seconds = 0
+        self.is_closing = False
+
+    # -- asyncio.Protocol ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=self._limits.pause_reading_at)
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.address = (peer[0], peer[1])
+        self._owner.channel_opened(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_closing = True
+        for held in tuple(self._held):
+            held.cancel()
+        for pending in self._pending.values():
+            if not pending.done():
+                pending.set_exception(ConnectionLost(f"connection to {self.peer} ended before the answer"))
+        self._pending.clear()
+        self._owner.channel_closed(self, error)
+
+    def pause_writing(self) -> None:
+        self._is_write_paused = True
+        if self._transport is not None and not self.is_closing:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._is_write_paused = False
+        if self._transport is not None and not self.is_closing:
+            self._transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        self.idle_seconds = 0
+        answers: list[bytes] = []
+        size = 0
+        reader = self._reader
+        for frame in reader.feed(data):
+            try:
+                command = decode_frame(frame)
+            except ProtocolError as error:
+                reader.error = error
+                break
+            if command.flag & FLAG_RESPONSE:
+                self._settle(command)
+                continue
+            if size > self._limits.pause_reading_at:
+                self.write(b"".join(answers))
+                answers, size = [], 0
+            if self._is_write_paused and self._must_refuse():
+                reply = encode_reply(command, ResponseCode.SYSTEM_BUSY, BUSY_REMARK)
+            else:
+                answer = self._dispatch(self, command)
+                if answer is None:
+                    continue
+                if not isinstance(answer, bytes):
+                    self._hold(command, answer)
+                    continue
+                reply = answer
+            if not command.flag & FLAG_ONE_WAY:
+                answers.append(reply)
+                size += len(reply)
+        if answers:
+            self.write(answers[0] if len(answers) == 1 else b"".join(answers))
+        if not reader.is_mid_frame:
+            self.partial_seconds = 0
+        if reader.error is not None:
+            self._owner.channel_misbehaved(self, reader.error)
+            self.close()
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    @property
+    def peer(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+    @property
+    def is_mid_frame(self) -> bool:
+        return self._reader.is_mid_frame
+
+    @property
+    def held_count(self) -> int:
+        return len(self._held)
+
+    @property
+    def queued_size(self) -> int:
+        """Answer bytes the peer has not taken yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None and not self.is_closing:
+            self.idle_seconds = 0
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Send what is queued, then close."""
+        self.is_closing = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once; what is queued is lost."""
+        self.is_closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _must_refuse(self) -> bool:
+        return self.queued_size > self._limits.refuse_at
+
+    def _hold(self, command: Command, answer: Future[bytes]) -> None:
+        owner = self._owner
+        if len(self._held) >= self._limits.max_held_per_channel or owner.held_count >= self._limits.max_held:
+            answer.cancel()
+            if not command.is_one_way:
+                self.write(encode_reply(command, ResponseCode.SYSTEM_BUSY, BUSY_REMARK))
+            return
+        self._held.add(answer)
+        owner.held_count += 1
+
+        def release(done: Future[bytes]) -> None:
+            self._held.discard(done)
+            owner.held_count -= 1
+            if done.cancelled():
+                return
+            error = done.exception()
+            reply = owner.dispatcher.failure_reply(command, error) if error is not None else done.result()
+            if not command.is_one_way:
+                self.write(reply)
+
+        answer.add_done_callback(release)
+
+    # -- requests of our own ---------------------------------------------------------------------------------
+
+    def send_one_way(self, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"") -> None:
+        self.write(encode_request(code, self._next_opaque(), fields, body, one_way=True))
+
+    async def request(
+        self,
+        code: int,
+        fields: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        timeout_seconds: float,
+        codec: int = JSON,
+    ) -> Command:
+        """Ask the peer; gives its answer whatever its code."""
+        if self.is_closing:
+            raise ConnectionLost(f"connection to {self.peer} is closed")
+        if len(self._pending) >= _MAX_PENDING_REQUESTS:
+            raise TooManyRequests(f"{len(self._pending)} requests to {self.peer} wait for an answer")
+        opaque = self._next_opaque()
+        pending: Future[Command] = self._loop.create_future()
+        self._pending[opaque] = pending
+        self.write(encode_request(code, opaque, fields, body, codec=codec))
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                return await pending
+        except TimeoutError:
+            raise RequestTimedOut(f"{self.peer} did not answer code {code} in {timeout_seconds:g} s") from None
+        finally:
+            self._pending.pop(opaque, None)
+
+    def _next_opaque(self) -> int:
+        return next(self._opaques) & _MAX_OPAQUE
+
+    def _settle(self, response: Command) -> None:
+        pending = self._pending.pop(response.opaque, None)
+        if pending is not None and not pending.done():
+            pending.set_result(response)

@@ -1,0 +1,77 @@
+"""From a request's code to the handler that answers it."""
+
+from __future__ import annotations
+
+import logging
+from asyncio import Future
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from apogeemq.errors import ApogeeError, RequestRefused
+from apogeemq.protocol.codec import encode_reply
+from apogeemq.protocol.codes import ResponseCode
+from apogeemq.protocol.command import Command
+
+if TYPE_CHECKING:
+    from apogeemq.transport.channel import Channel
+
+log = logging.getLogger(__name__)
+
+# Bytes: the encoded answer. A future of bytes: the request is held. None: nothing to say.
+Reply: TypeAlias = "bytes | Future[bytes] | None"
+Handler: TypeAlias = "Callable[[Channel, Command], Reply]"
+BeforeHook: TypeAlias = "Callable[[Channel, Command], None]"
+AfterHook: TypeAlias = "Callable[[Channel, Command, Reply], None]"
+
+GO_AWAY_SINCE_VERSION = 476  # clients after 5.3.1 know the answer "please go away"
+BUSY_REMARK = "[OVERLOAD]system busy, start flow control for a while"
+
+
+class Dispatcher:
+    """Answers requests by their code.
+
+    A handler is a plain function; it may raise `RequestRefused`, and any other failure becomes SYSTEM_ERROR for
+    this request alone. Hooks before the handler may refuse; hooks after it see the answer.
+    """
+
+    def __init__(self) -> None:
+        self.handlers: dict[int, Handler] = {}
+        self.before: list[BeforeHook] = []
+        self.after: list[AfterHook] = []
+        self.request_counts: dict[int, int] = {}
+        self.failure_count = 0
+        self.is_going_away = False
+
+    def register(self, code: int, handler: Handler) -> None:
+        self.handlers[int(code)] = handler
+        self.request_counts[int(code)] = 0
+
+    def dispatch(self, channel: Channel, command: Command) -> Reply:
+        code = command.code
+        handler = self.handlers.get(code)
+        if handler is None:
+            return encode_reply(
+                command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported"
+            )
+        self.request_counts[code] += 1
+        if self.is_going_away and command.version >= GO_AWAY_SINCE_VERSION:
+            return encode_reply(command, ResponseCode.GO_AWAY, "please go away")
+        try:
+            for hook in self.before:
+                hook(channel, command)
+            reply = handler(channel, command)
+        except Exception as error:
+            reply = self.failure_reply(command, error)
+        for after in self.after:
+            after(channel, command, reply)
+        return reply
+
+    def failure_reply(self, command: Command, error: BaseException) -> bytes:
+        """The answer to a request whose handler raised."""
+        if isinstance(error, RequestRefused):
+            return encode_reply(command, error.code, error.remark)
+        self.failure_count += 1
+        if isinstance(error, ApogeeError):
+            return encode_reply(command, ResponseCode.SYSTEM_ERROR, str(error))
+        log.error("request code %d failed", command.code, exc_info=error)
+        return encode_reply(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

@@ -1,0 +1,30 @@
+"""Limits on what one connection and one server may cost."""
+
+from __future__ import annotations
+
+import msgspec
+
+from apogeemq.protocol.framing import MAX_FRAME_SIZE
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Each limit has a reason; beyond it the peer is slowed, refused or closed, never served at others' cost."""
+
+    max_frame_size: int = MAX_FRAME_SIZE
+    # Requests one connection may have waiting for a later answer; more are answered SYSTEM_BUSY.
+    max_held_per_channel: int = 1024
+    # The same for the whole server.
+    max_held: int = 65_536
+    # Answer bytes queued for a peer that does not read: reading stops at the first mark until it catches up,
+    # and requests already read beyond the second are answered SYSTEM_BUSY.
+    pause_reading_at: int = 1024 * 1024
+    refuse_at: int = 16 * 1024 * 1024
+    # Connections at once; more are closed when accepted.
+    max_connections: int = 65_536
+    # A connection without a byte either way.
+    idle_seconds: int = 120
+    # A frame that began but does not end: a stalled or hostile peer.
+    partial_frame_seconds: int = 30
+    # A connection that says nothing at all, and a TLS handshake that does not finish.
+    first_byte_seconds: int = 120
+    tls_handshake_seconds: int = 10
