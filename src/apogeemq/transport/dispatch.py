@@ -50,9 +50,7 @@ class Dispatcher:
         code = command.code
         handler = self.handlers.get(code)
         if handler is None:
-            return encode_reply(
-                command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported"
-            )
+            return encode_reply(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported")
         self.request_counts[code] += 1
         if self.is_going_away and command.version >= GO_AWAY_SINCE_VERSION:
             return encode_reply(command, ResponseCode.GO_AWAY, "please go away")
