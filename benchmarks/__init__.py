@@ -1,0 +1,1 @@
+"""Side by side with the real peers: the same load, alternately, in one run."""
