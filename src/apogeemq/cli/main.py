@@ -1,0 +1,50 @@
+"""The command `apogee`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from apogeemq import __version__
+from apogeemq.cli import namesrv
+from apogeemq.errors import ApogeeError
+
+FAILURE_STATUS = 2
+
+app = typer.Typer(
+    name="apogee",
+    no_args_is_help=True,
+    context_settings=namesrv.HELP_NAMES,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(namesrv.app, name="namesrv")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"apogee {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def apogee(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, then exit.")
+    ] = False,
+) -> None:
+    """ApogeeMQ: the RocketMQ system in Python."""
+
+
+def main() -> None:
+    """Run it; what goes wrong for a reason we know is one sentence on stderr and status 2."""
+    try:
+        app(prog_name="apogee")
+    except ApogeeError as error:
+        print(f"apogee: {error}", file=sys.stderr)
+        sys.exit(FAILURE_STATUS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Facilities of a process: configuration, files, logs, metrics, status pages."""
