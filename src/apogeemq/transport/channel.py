@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from apogeemq.errors import ConnectionLost, ProtocolError, RequestTimedOut, TooManyRequests
 from apogeemq.protocol.codec import decode_frame, encode_reply, encode_request
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from asyncio import Future
 
 _MAX_OPAQUE = 2**31 - 1
-_MAX_PENDING_REQUESTS = 65_535  # ours to the peer, unanswered: Apache's client limit
 
 _channel_numbers = count(1)
 
@@ -86,8 +85,7 @@ class Channel(asyncio.Protocol):
     # -- asyncio.Protocol ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
         transport.set_write_buffer_limits(high=self._limits.pause_reading_at)
         peer = transport.get_extra_info("peername")
         if peer:
@@ -167,6 +165,11 @@ class Channel(asyncio.Protocol):
         return len(self._held)
 
     @property
+    def pending_count(self) -> int:
+        """Requests of ours the peer has not answered yet."""
+        return len(self._pending)
+
+    @property
     def queued_size(self) -> int:
         """Answer bytes the peer has not taken yet."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
@@ -230,7 +233,7 @@ class Channel(asyncio.Protocol):
         """Ask the peer; gives its answer whatever its code."""
         if self.is_closing:
             raise ConnectionLost(f"connection to {self.peer} is closed")
-        if len(self._pending) >= _MAX_PENDING_REQUESTS:
+        if len(self._pending) >= self._limits.max_pending_per_channel:
             raise TooManyRequests(f"{len(self._pending)} requests to {self.peer} wait for an answer")
         opaque = self._next_opaque()
         pending: Future[Command] = self._loop.create_future()

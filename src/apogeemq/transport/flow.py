@@ -15,6 +15,8 @@ class Limits(msgspec.Struct, frozen=True):
     max_held_per_channel: int = 1024
     # The same for the whole server.
     max_held: int = 65_536
+    # Our own requests to one peer that it has not answered: Apache's client limit.
+    max_pending_per_channel: int = 65_535
     # Answer bytes queued for a peer that does not read: reading stops at the first mark until it catches up,
     # and requests already read beyond the second are answered SYSTEM_BUSY.
     pause_reading_at: int = 1024 * 1024

@@ -1,0 +1,237 @@
+"""Connections to servers, shared by everyone in this process who talks to the same address."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from apogeemq.errors import ConnectFailed, ConnectionLost, ProtocolError, RequestTimedOut
+from apogeemq.protocol.codes import ResponseCode
+from apogeemq.protocol.command import JSON, Command
+from apogeemq.transport.addresses import parse_address
+from apogeemq.transport.channel import Channel
+from apogeemq.transport.dispatch import Dispatcher
+from apogeemq.transport.flow import Limits
+
+log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_SECONDS = 3.0
+REQUEST_TIMEOUT_SECONDS = 3.0
+
+# Sees code, fields and body of a request about to be sent and gives the fields to send: a signature, a zone.
+SendHook: TypeAlias = Callable[[int, Mapping[str, str], bytes], Mapping[str, str]]
+
+
+class PooledChannel(Channel):
+    """A connection that knows the address it was made for and how many answers it has brought."""
+
+    __slots__ = ("answer_count", "target")
+
+    def __init__(self, pool: ConnectionPool, loop: asyncio.AbstractEventLoop, target: str) -> None:
+        super().__init__(pool, loop)
+        self.target = target
+        self.answer_count = 0
+
+    def _settle(self, response: Command) -> None:
+        self.answer_count += 1
+        super()._settle(response)
+
+
+class ConnectionPool:
+    """One connection per address, made when first needed and again after it was lost.
+
+    Requests that a server sends to us are answered by `dispatcher`. The owner calls `tick` once a second and
+    `close` at the end. Everything runs on one event loop.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher | None = None,
+        limits: Limits | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
+        suspect_after_seconds: float = 1.0,
+        before_send: Sequence[SendHook] = (),
+        on_closed: Callable[[str], None] = lambda address: None,
+    ) -> None:
+        self.dispatcher = dispatcher or Dispatcher()
+        self.limits = limits or Limits()
+        self.held_count = 0
+        self.before_send = list(before_send)
+        self._tls = tls
+        self._connect_timeout_seconds = connect_timeout_seconds
+        self._suspect_after_seconds = suspect_after_seconds
+        self._on_closed = on_closed
+        self._channels: dict[str, PooledChannel] = {}
+        self._connecting: dict[str, asyncio.Task[PooledChannel]] = {}
+        self._open: set[PooledChannel] = set()  # these and those that finish their requests after a GO_AWAY
+        self._all_closed = asyncio.Event()
+        self._all_closed.set()
+        self._is_closed = False
+
+    # -- requests --------------------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        address: str,
+        code: int,
+        fields: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+        codec: int = JSON,
+    ) -> Command:
+        """The peer's answer, whatever its code. Connecting counts towards the time.
+
+        Raises ConnectFailed, ConnectionLost, RequestTimedOut or TooManyRequests. A server that is going away is
+        asked once more over a new connection, where its successor may be listening.
+        """
+        request = (code, self._hooked(code, fields, body), body)
+        deadline = asyncio.get_running_loop().time() + timeout_seconds
+        channel, response = await self._ask(address, request, deadline, codec)
+        if response.code == ResponseCode.GO_AWAY:
+            self._retire(channel)
+            _, response = await self._ask(address, request, deadline, codec)
+        return response
+
+    async def one_way(
+        self,
+        address: str,
+        code: int,
+        fields: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+    ) -> None:
+        """Send and expect nothing; the time is for connecting."""
+        channel = self._live(address) or await self._connected(address, timeout_seconds)
+        channel.send_one_way(code, self._hooked(code, fields, body), body)
+
+    def _hooked(self, code: int, fields: Mapping[str, str] | None, body: bytes) -> Mapping[str, str] | None:
+        for hook in self.before_send:
+            fields = hook(code, fields or {}, body)
+        return fields
+
+    async def _ask(
+        self, address: str, request: tuple[int, Mapping[str, str] | None, bytes], deadline: float, codec: int
+    ) -> tuple[PooledChannel, Command]:
+        channel = self._live(address) or await self._connected(address, _seconds_until(deadline))
+        answers_before, timeout_seconds = channel.answer_count, _seconds_until(deadline)
+        try:
+            return channel, await channel.request(*request, timeout_seconds=timeout_seconds, codec=codec)
+        except RequestTimedOut:
+            # Not one answer in this time, to anyone: the peer may be gone without a word, so the next request
+            # is not entrusted to this connection.
+            if channel.answer_count == answers_before and timeout_seconds >= self._suspect_after_seconds:
+                channel.abort()
+            raise
+
+    # -- connections -----------------------------------------------------------------------------------------
+
+    def _live(self, address: str) -> PooledChannel | None:
+        channel = self._channels.get(address)
+        return None if channel is None or channel.is_closing else channel
+
+    async def _connected(self, address: str, timeout_seconds: float) -> PooledChannel:
+        if self._is_closed:
+            raise ConnectionLost(f"no request to {address}: the connection pool is closed")
+        connecting = self._connecting.get(address)
+        if connecting is None:
+            connecting = asyncio.get_running_loop().create_task(self._connect(address))
+            self._connecting[address] = connecting
+            connecting.add_done_callback(lambda task: self._connect_ended(address, task))
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                # Others may wait for the same connection: a caller that gives up does not stop the attempt.
+                return await asyncio.shield(connecting)
+        except TimeoutError:
+            raise ConnectFailed(f"cannot connect to {address}: no connection in {timeout_seconds:g} s") from None
+        except asyncio.CancelledError:
+            if connecting.cancelled():  # by `close`, not by whoever runs this caller
+                raise ConnectionLost(f"no request to {address}: the connection pool was closed") from None
+            raise
+
+    def _connect_ended(self, address: str, task: asyncio.Task[PooledChannel]) -> None:
+        self._connecting.pop(address, None)
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; if no one is left, it need not be reported
+
+    async def _connect(self, address: str) -> PooledChannel:
+        host, port = parse_address(address)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_timeout_seconds):
+                _, channel = await loop.create_connection(
+                    lambda: PooledChannel(self, loop, address), host, port, ssl=self._tls
+                )
+        except TimeoutError:
+            raise ConnectFailed(
+                f"cannot connect to {address}: no answer in {self._connect_timeout_seconds:g} s"
+            ) from None
+        except OSError as error:
+            raise ConnectFailed(f"cannot connect to {address}: {error.strerror or error}") from error
+        return channel
+
+    def _retire(self, channel: PooledChannel) -> None:
+        """Send nothing more over it, but let it finish what it was asked."""
+        if self._channels.get(channel.target) is channel:
+            del self._channels[channel.target]
+        if not channel.pending_count:
+            channel.close()
+
+    def tick(self) -> None:
+        """One second has passed: close what nobody has used for long, and what has finished after a GO_AWAY."""
+        for channel in tuple(self._open):
+            channel.idle_seconds += 1
+            if channel.pending_count or channel.held_count:
+                continue
+            is_retired = self._channels.get(channel.target) is not channel
+            if is_retired or channel.idle_seconds > self.limits.idle_seconds:
+                channel.close()
+
+    async def close(self, grace_seconds: float = 1.0) -> None:
+        """Close every connection; requests still waiting fail with ConnectionLost."""
+        self._is_closed = True
+        connecting = tuple(self._connecting.values())
+        for task in connecting:
+            task.cancel()
+        await asyncio.gather(*connecting, return_exceptions=True)
+        # A TLS peer that does not say goodbye, or one that does not take what is queued, is not waited for.
+        for leave in (PooledChannel.close, PooledChannel.abort):
+            for channel in tuple(self._open):
+                leave(channel)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace_seconds):
+                    await self._all_closed.wait()
+
+    # -- channel owner ---------------------------------------------------------------------------------------
+
+    def channel_opened(self, channel: Channel) -> None:
+        assert isinstance(channel, PooledChannel)
+        self._open.add(channel)
+        self._all_closed.clear()
+        if self._is_closed:
+            channel.abort()
+            return
+        self._channels[channel.target] = channel
+
+    def channel_closed(self, channel: Channel, error: Exception | None) -> None:
+        assert isinstance(channel, PooledChannel)
+        self._open.discard(channel)
+        if not self._open:
+            self._all_closed.set()
+        if self._channels.get(channel.target) is channel:
+            del self._channels[channel.target]
+        self._on_closed(channel.target)
+
+    def channel_misbehaved(self, channel: Channel, error: ProtocolError) -> None:
+        log.warning("closed the connection to %s: %s", channel.peer, error)
+
+
+def _seconds_until(deadline: float) -> float:
+    return max(deadline - asyncio.get_running_loop().time(), 0.0)
