@@ -27,10 +27,15 @@ def format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def split_addresses(text: str) -> list[str]:
+    """The parts of a list `a:1;b:2`; commas will do as well."""
+    return [part.strip() for part in _SEPARATORS.split(text) if part.strip()]
+
+
 def parse_addresses(text: str) -> list[str]:
-    """The addresses of a list `a:1;b:2` (or with commas), each once, in one spelling. Raises ConfigError."""
-    parts = (_SCHEME.sub("", part.strip()) for part in _SEPARATORS.split(text))
-    return list(dict.fromkeys(format_address(*parse_address(part)) for part in parts if part))
+    """The addresses of a list, each once, in one spelling; `http://` before one is ignored. Raises ConfigError."""
+    parts = (_SCHEME.sub("", part).rstrip("/") for part in split_addresses(text))
+    return list(dict.fromkeys(format_address(*parse_address(part)) for part in parts))
 
 
 class AddressBook:
