@@ -11,7 +11,7 @@ class DataVersion(msgspec.Struct, frozen=True, gc=False):
     """Version of a broker's topic table. Equal only if all three parts are."""
 
     counter: int = 0
-    stateVersion: int = 0  # noqa: N815 - the wire's name
+    stateVersion: int = 0
     timestamp: int = 0
 
     def is_newer_than(self, other: DataVersion) -> bool:
@@ -42,12 +42,12 @@ class QueueMapping(msgspec.Struct, frozen=True):
     """Where a static topic's logical queues live on one broker."""
 
     bname: str | None = None
-    currIdMap: dict[int, int] | None = None  # noqa: N815 - the wire's names
+    currIdMap: dict[int, int] | None = None
     dirty: bool = False
     epoch: int = 0
     scope: str | None = None
     topic: str | None = None
-    totalQueues: int = 0  # noqa: N815
+    totalQueues: int = 0
 
 
 class TopicRoute(msgspec.Struct):

@@ -57,7 +57,8 @@ def encode_frame(
     length = len(header)
     if length > _HEADER_LENGTH_MASK:
         raise ValueError(f"a header of {length} bytes does not fit a frame")
-    return _pack_start(4 + length + len(body), codec << 24 | length) + header + body
+    start: bytes = _pack_start(4 + length + len(body), codec << 24 | length)
+    return b"".join((start, header, body))
 
 
 def encode_request(

@@ -17,12 +17,12 @@ _BAD_JSON = (msgspec.MsgspecError, RecursionError, ValueError)
 
 class _WireHeader(msgspec.Struct):
     code: int
-    extFields: Mapping[str, str] | msgspec.UnsetType  # noqa: N815 - the wire's names
+    extFields: Mapping[str, str] | msgspec.UnsetType
     flag: int
     language: str
     opaque: int
     remark: str | msgspec.UnsetType
-    serializeTypeCurrentRPC: str  # noqa: N815
+    serializeTypeCurrentRPC: str
     version: int
 
 

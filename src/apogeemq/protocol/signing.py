@@ -8,7 +8,7 @@ from hmac import compare_digest, digest
 
 ACCESS_KEY = "AccessKey"
 SIGNATURE = "Signature"
-SECURITY_TOKEN = "SecurityToken"  # noqa: S105 - the name of a field
+SECURITY_TOKEN = "SecurityToken"
 
 
 def sign(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:

@@ -1,6 +1,5 @@
 """The body of REGISTER_BROKER in its three forms: JSON, zlib, and the one from before 3.0.11."""
 
-# ruff: noqa: N815
 from __future__ import annotations
 
 import zlib

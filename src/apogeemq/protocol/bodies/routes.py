@@ -1,6 +1,5 @@
 """Bodies of the name server's answers, in both JSON dialects; fields in the order Apache writes them."""
 
-# ruff: noqa: N815
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -114,7 +113,9 @@ def decode_route(body: bytes) -> TopicRoute:
     return TopicRoute(
         queues={queue.brokerName: wire_queue_settings(queue) for queue in wire.queueDatas},
         brokers=[
-            BrokerGroup(broker.cluster, broker.brokerName, broker.brokerAddrs, broker.zoneName, broker.enableActingMaster)
+            BrokerGroup(
+                broker.cluster, broker.brokerName, broker.brokerAddrs, broker.zoneName, broker.enableActingMaster
+            )
             for broker in wire.brokerDatas
         ],
         filter_servers={address: servers or [] for address, servers in (wire.filterServerTable or {}).items()},

@@ -1,6 +1,5 @@
 """Headers of requests to and from a name server. Field names are the wire's."""
 
-# ruff: noqa: N815
 from __future__ import annotations
 
 import msgspec

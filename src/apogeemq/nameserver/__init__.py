@@ -1,0 +1,1 @@
+"""The name server: who serves which topic, told by brokers, asked by everybody."""

@@ -1,0 +1,1 @@
+"""Requests to the name server, one family a module: decode, ask, encode."""
