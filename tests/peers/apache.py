@@ -107,8 +107,9 @@ def java_command(
 ) -> list[str]:
     """The command line for `main` (a class, or a source file, with its arguments), all its files under `work_dir`."""
     library = resolve(version)
-    home = work_dir / "home"
+    home, temporary = work_dir / "home", work_dir / "tmp"
     (home / "conf").mkdir(parents=True, exist_ok=True)
+    temporary.mkdir(exist_ok=True)
     logback = home / "conf" / "logback.xml"
     for name in ("logback.xml", "logback_namesrv.xml", "logback_broker.xml", "logback_tools.xml"):
         (home / "conf" / name).write_text(_LOGBACK)
@@ -119,6 +120,7 @@ def java_command(
         *jvm_args,
         f"-Drocketmq.home.dir={home}",
         f"-Duser.home={work_dir}",
+        f"-Djava.io.tmpdir={temporary}",
         f"-Drmq.logback.configurationFile={logback}",
         "-Drocketmq.client.logUseSlf4j=true",
         f"-Dlogback.configurationFile={logback}",

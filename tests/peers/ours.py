@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,10 +38,15 @@ class NameServer(Process):
             *self._args,
         )
 
-    def start(self) -> None:
-        super().start()
+    def wait_until_ready(self) -> None:
+        super().wait_until_ready()
         assert self.ready_match is not None
         self.port = int(self.ready_match[2])
+
+    def forget(self) -> None:
+        """Remove what it keeps between starts."""
+        assert not self.is_running()
+        shutil.rmtree(self._data_dir, ignore_errors=True)
 
     @property
     def address(self) -> str:

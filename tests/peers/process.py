@@ -19,7 +19,8 @@ from tests.peers.netns import NetNamespace
 
 START_TIMEOUT_S = 90.0
 """Java on two busy cores needs several times what it needs alone."""
-STOP_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 90.0
+"""Apache's broker takes 15 s to stop on a quiet machine."""
 POLL_INTERVAL_S = 0.05
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -88,7 +89,7 @@ class Process:
         self.log_path = work_dir / f"{name}.out"
         self.netns = netns
         self._command = command
-        self._ready = re.compile(ready) if ready else None
+        self._ready = ready
         self._env = {**os.environ, **(env or {})}
         self._start_timeout_s = start_timeout_s
         self._child: subprocess.Popen[bytes] | None = None
@@ -100,7 +101,7 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.kill()  # Apache's broker takes 15 s to stop; a test that wants a graceful end calls stop()
+        self.kill()  # a test that wants a graceful end calls stop()
 
     @property
     def pid(self) -> int:
@@ -121,8 +122,8 @@ class Process:
         """What to run; asked at every start."""
         return self._command
 
-    def start(self) -> None:
-        """Start it, and return once the boot line has come."""
+    def launch(self) -> None:
+        """Start it without waiting for the boot line, so that several can boot at once."""
         assert not self.is_running(), f"{self.name} is already running"
         self.work_dir.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
@@ -136,12 +137,21 @@ class Process:
                 stderr=subprocess.STDOUT,
                 preexec_fn=_die_with_parent,  # so that even a killed test run leaves nothing behind
             )
-        if self._ready is not None:
-            try:
-                self.ready_match = self.wait_for_output(self._ready.pattern, timeout_s=self._start_timeout_s)
-            except BaseException:
-                self.kill()
-                raise
+
+    def wait_until_ready(self) -> None:
+        """Return once the boot line has come."""
+        if self._ready is None:
+            return
+        try:
+            self.ready_match = self.wait_for_output(self._ready, timeout_s=self._start_timeout_s)
+        except BaseException:
+            self.kill()
+            raise
+
+    def start(self) -> None:
+        """Start it, and return once the boot line has come."""
+        self.launch()
+        self.wait_until_ready()
 
     def say(self, line: str) -> None:
         """Write one line to its standard input."""
