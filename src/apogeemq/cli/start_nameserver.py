@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from apogeemq.errors import ConfigError
-from apogeemq.nameserver.config import ServerSettings, resolve_settings, settings_to_argument
-from apogeemq.runtime.config import parse_properties
+from apogeemq.nameserver.config import TLS_KEYS, ServerSettings, resolve_settings, settings_to_argument
+from apogeemq.runtime.config import parse_properties, unknown_key_warning
 
 SERVER_MODULE = "apogeemq.nameserver"
+_TLS_FILE_KEY = "tls.config.file"
 _DEFAULT_TLS_FILE = "/etc/rocketmq/tls.properties"
-_NOT_FROM_TLS_FILE = frozenset(("tls.server.mode", "tls.config.file"))  # as in Apache's servers
 
 
 def read_settings(
@@ -32,7 +32,7 @@ def read_settings(
     given = {key: str(value) for key, value in flags.items() if value is not None}
     settings, warnings = resolve_settings(properties, given, home=Path.home(), config_file=config_file)
     for warning in warnings:
-        print(f"warning: {f'{config_file}: ' if config_file else ''}{warning}", file=sys.stderr)
+        _warn(f"{config_file}: {warning}")  # a flag is never an unknown key
     settings.tls = _with_tls_file(settings.tls)
     settings.log_dir = str(settings.data_dir / "logs") if log_dir is None else _absolute_or_none(log_dir)
     settings.log_level = log_level.upper()
@@ -77,12 +77,23 @@ def _environment_properties() -> dict[str, str]:
 
 
 def _with_tls_file(tls: dict[str, str]) -> dict[str, str]:
-    """The keys of `tls.config.file` go over those given elsewhere; the default file need not exist."""
-    path = Path(tls.get("tls.config.file", _DEFAULT_TLS_FILE)).expanduser()
-    if not path.exists() and "tls.config.file" not in tls:
+    """The `tls.*` keys with those of `tls.config.file` put in; the default file need not exist."""
+    path = Path(tls.get(_TLS_FILE_KEY, _DEFAULT_TLS_FILE)).expanduser()
+    has_file = _TLS_FILE_KEY in tls or path.exists()
+    if not tls and not has_file:
         return tls
-    from_file = read_properties_file(path)
-    return tls | {key: value for key, value in from_file.items() if key not in _NOT_FROM_TLS_FILE}
+    from apogeemq.transport.tls import TlsSettings, merged_properties  # brings asyncio and ssl: not for every start
+
+    from_file = read_properties_file(path) if has_file else {}
+    for key in from_file.keys() - TLS_KEYS:
+        _warn(f"{path}: {unknown_key_warning(key, TLS_KEYS)}")
+    merged = merged_properties(tls, from_file)
+    TlsSettings.from_properties(merged)  # a wrong value is said here, before the server starts
+    return merged
+
+
+def _warn(sentence: str) -> None:
+    print(f"warning: {sentence}", file=sys.stderr)
 
 
 def _absolute_or_none(folder: str) -> str | None:

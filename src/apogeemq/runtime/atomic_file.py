@@ -92,13 +92,13 @@ def _write_and_sync(path: Path, data: bytes, mode: int) -> None:
 
 def _keep_as_backup(path: Path) -> None:
     """A second name for the present content, put in place in one step: there is no moment without a whole file."""
+    if not path.exists():
+        return  # the first write ever
     link = _beside(path, ".bak.tmp")
     with contextlib.suppress(FileNotFoundError):
         link.unlink()
     try:
         os.link(path, link)
-    except FileNotFoundError:
-        return  # the first write ever
     except OSError:  # a file system without hard links
         _write_and_sync(link, path.read_bytes(), _mode_of(path))
     os.replace(link, _beside(path, ".bak"))
