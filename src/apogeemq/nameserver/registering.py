@@ -11,11 +11,12 @@ from apogeemq.nameserver.changes import Change, MinIdNotice, Outcome
 from apogeemq.nameserver.liveness import BrokerKey
 from apogeemq.nameserver.route_table import LiveBroker, RouteTable
 from apogeemq.protocol.bodies.registration import Registration
+from apogeemq.protocol.bodies.registration_index import RegistrationIndex
 from apogeemq.protocol.headers.nameserver import RegisterBroker
 
 DEFAULT_TIMEOUT_MS = 120_000
 
-Fingerprint = tuple[object, ...]
+Identity = tuple[object, ...]  # a registration's header fields and version
 
 
 class Registered(NamedTuple):
@@ -27,19 +28,27 @@ class Registered(NamedTuple):
     ha_address: str | None = None
 
 
-def is_repetition(table: RouteTable, header: RegisterBroker, fingerprint: Fingerprint) -> bool:
-    """Has this broker said exactly this the last time, with nothing of it undone since?"""
+def known_index(table: RouteTable, header: RegisterBroker, identity: Identity) -> RegistrationIndex | None:
+    """The index of the broker's last registration, if it was the same but for its body and nothing was undone since."""
     live = table.live.get((header.clusterName, header.brokerAddr))
     group = table.brokers.get(header.brokerName)
-    return (
+    if (
         live is not None
         and group is not None
+        and live.identity == identity
+        and live.withdrawals_seen == table.withdrawals
         and group.zone == header.zone  # a brother in the group may have said otherwise since
         and group.acting_master == (header.enableActingMaster is True)
         and not live.is_restored
-        and live.fingerprint == fingerprint
-        and live.withdrawals_seen == table.withdrawals
-    )
+    ):
+        return live.index
+    return None
+
+
+def is_nothing_new(table: RouteTable, header: RegisterBroker, changed: Registration) -> bool:
+    """Of what was read through the index."""
+    live = table.live[header.clusterName, header.brokerAddr]
+    return not changed.topics and changed.data_version == live.data_version
 
 
 def refresh(table: RouteTable, header: RegisterBroker, connection: int, now_ms: int) -> Registered:
@@ -59,12 +68,14 @@ def register(
     connection: int,
     now_ms: int,
     *,
-    fingerprint: Fingerprint | None = None,
+    identity: Identity = (),
+    index: RegistrationIndex | None = None,
     delete_missing_topics: bool = False,
 ) -> Registered:
     key = (header.clusterName, header.brokerAddr)
     previous = table.live.get(key)
     if previous is not None and _is_late(previous, registration, connection):
+        previous.index = None  # it may have moved on to what is ignored here
         return _accepted(table, header, Outcome())
     outcome = Outcome()
     group = table.brokers.get(header.brokerName)
@@ -83,7 +94,8 @@ def register(
     _take_topics(table, header, registration, outcome, _is_new_version(previous, registration, is_first))
     if delete_missing_topics and not registration.queue_mappings:
         _delete_missing(table, header, registration, outcome)
-    _take_liveness(table, key, header, registration, connection, now_ms, fingerprint)
+    live = _take_liveness(table, key, header, registration, connection, now_ms)
+    live.identity, live.index = identity, index
     table.settle_clusters(table.brokers[header.brokerName])
     return _accepted(table, header, outcome)
 
@@ -173,13 +185,11 @@ def _take_topics(
     name, topics, put = group.name, table.topics, table.put_queues
     for key, config in registration.topics.items():
         topic = config.topicName or key
-        settings = QueueSettings(
-            config.readQueueNums, config.writeQueueNums, config.perm & kept_bits, config.topicSysFlag
-        )
+        settings = (config.readQueueNums, config.writeQueueNums, config.perm & kept_bits, config.topicSysFlag)
         queues = topics.get(topic)
         known = queues.get(name) if queues is not None else None
         if known is None or (is_new_version and known != settings):
-            put(topic, group, settings, "registered", outcome)
+            put(topic, group, QueueSettings(*settings), "registered", outcome)
     if is_new_version:
         for topic, mapping in registration.queue_mappings.items():
             table.queue_mappings.setdefault(topic, {})[mapping.bname or name] = mapping
@@ -208,8 +218,7 @@ def _take_liveness(
     registration: Registration,
     connection: int,
     now_ms: int,
-    fingerprint: Fingerprint | None,
-) -> None:
+) -> LiveBroker:
     timeout_ms = header.heartbeatTimeoutMillis
     live = LiveBroker(
         header.brokerName,
@@ -218,7 +227,6 @@ def _take_liveness(
         now_ms,
         DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms,
         header.haServerAddr,
-        fingerprint=fingerprint,
         withdrawals_seen=table.withdrawals,
     )
     table.add_live(key, live, connection)
@@ -226,6 +234,7 @@ def _take_liveness(
         table.filter_servers[key] = registration.filter_servers
     elif registration.filter_servers is not None:
         table.filter_servers.pop(key, None)
+    return live
 
 
 def _accepted(table: RouteTable, header: RegisterBroker, outcome: Outcome) -> Registered:

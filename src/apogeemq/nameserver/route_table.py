@@ -18,6 +18,7 @@ from apogeemq.model.topics import MASTER_ID, PERM_READ_WRITE, PERM_WRITE
 from apogeemq.nameserver import changes
 from apogeemq.nameserver.changes import Change, MinIdNotice, Outcome
 from apogeemq.nameserver.liveness import BrokerKey, DeadlineIndex
+from apogeemq.protocol.bodies.registration_index import RegistrationIndex
 
 RESTORED = 0  # "connection" of a broker read from the snapshot; real connections count from 1
 _UNBOUND = -1
@@ -33,8 +34,9 @@ class LiveBroker(msgspec.Struct):
     timeout_ms: int
     ha_address: str | None = None
     connection: int = _UNBOUND
-    # Of the last registration, so that its repetition is known without being decoded.
-    fingerprint: tuple[object, ...] | None = None
+    # Of the last registration, so that the next one need not be decoded where it says the same.
+    identity: tuple[object, ...] = ()
+    index: RegistrationIndex | None = None
     withdrawals_seen: int = 0
 
     @property

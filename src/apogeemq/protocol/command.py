@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
@@ -38,9 +38,10 @@ LANGUAGES: Final = (
 )
 
 # Keys no JSON header from a peer is meant to hold; the decoder overwrites these fields in any case.
-_WIRE_NAMES = {"ext_json": "extFields", "body": "#body", "codec": "#codec", "ext_map": "#ext"}
+_WIRE_NAMES = {"ext_json": "extFields", "body": "#body", "codec": "#codec", "ext_map": "#ext", "shortcut": "#shortcut"}
 
 
+Shortcut: TypeAlias = tuple[Any, str]  # a function from text to bytes or None, and the text
 NO_FIELDS: Final = msgspec.Raw(b"{}")
 
 
@@ -61,6 +62,8 @@ class Command(msgspec.Struct, rename=_WIRE_NAMES):
     body: bytes = b""
     codec: int = JSON
     ext_map: dict[str, str] | None = None
+    # Set by a handler whose answer is a mere look-up: the function and its key.
+    shortcut: Shortcut | None = None
 
     @property
     def is_response(self) -> bool:

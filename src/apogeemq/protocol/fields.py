@@ -7,6 +7,7 @@ required field that is missing is an error to the sender, with its name.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -57,7 +58,12 @@ class HeaderReader(Generic[HeaderT]):
 def write_fields(header: msgspec.Struct) -> dict[str, str]:
     """The string fields of a header; None is left out."""
     return {
-        field.encode_name: field_text(value)
-        for field in msgspec.structs.fields(type(header))
-        if (value := getattr(header, field.name)) is not None
+        wire_name: field_text(value)
+        for name, wire_name in _names(type(header))
+        if (value := getattr(header, name)) is not None
     }
+
+
+@cache
+def _names(header_type: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
+    return tuple((field.name, field.encode_name) for field in msgspec.structs.fields(header_type))

@@ -16,7 +16,7 @@ from apogeemq.protocol.codec import decode_frame, encode_reply, encode_request
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.command import FLAG_ONE_WAY, FLAG_RESPONSE, JSON, Command
 from apogeemq.protocol.framing import FrameReader
-from apogeemq.transport.dispatch import BUSY_REMARK, Dispatcher
+from apogeemq.transport.dispatch import BUSY_REMARK, Dispatcher, Reply
 from apogeemq.transport.flow import Limits
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Channel(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_dispatch",
+        "_dispatcher",
         "_held",
         "_is_write_paused",
         "_limits",
@@ -68,7 +68,7 @@ class Channel(asyncio.Protocol):
     def __init__(self, owner: ChannelOwner, loop: asyncio.AbstractEventLoop) -> None:
         self._owner = owner
         self._limits = owner.limits
-        self._dispatch = owner.dispatcher.dispatch
+        self._dispatcher = owner.dispatcher
         self._loop = loop
         self._reader = FrameReader(owner.limits.max_frame_size)
         self._transport: asyncio.Transport | None = None
@@ -116,30 +116,19 @@ class Channel(asyncio.Protocol):
         self.idle_seconds = 0
         answers: list[bytes] = []
         size = 0
-        reader = self._reader
+        reader, shortcuts = self._reader, self._dispatcher.usable_shortcuts()
         for frame in reader.feed(data):
-            try:
-                command = decode_frame(frame)
-            except ProtocolError as error:
-                reader.error = error
-                break
-            if command.flag & FLAG_RESPONSE:
-                self._settle(command)
-                continue
             if size > self._limits.pause_reading_at:
                 self.write(b"".join(answers))
                 answers, size = [], 0
-            if self._is_write_paused and self._must_refuse():
-                reply = encode_reply(command, ResponseCode.SYSTEM_BUSY, BUSY_REMARK)
-            else:
-                answer = self._dispatch(self, command)
-                if answer is None:
-                    continue
-                if not isinstance(answer, bytes):
-                    self._hold(command, answer)
-                    continue
-                reply = answer
-            if not command.flag & FLAG_ONE_WAY:
+            reply = shortcuts.answer(frame) if shortcuts is not None and not self._is_write_paused else None
+            if reply is None:
+                try:
+                    reply = self._handle(frame)
+                except ProtocolError as error:
+                    reader.error = error
+                    break
+            if reply is not None:
                 answers.append(reply)
                 size += len(reply)
         if answers:
@@ -149,6 +138,26 @@ class Channel(asyncio.Protocol):
         if reader.error is not None:
             self._owner.channel_misbehaved(self, reader.error)
             self.close()
+
+    def _handle(self, frame: bytes) -> bytes | None:
+        """The answer to write now, if there is one."""
+        command = decode_frame(frame)
+        if command.flag & FLAG_RESPONSE:
+            self._settle(command)
+            return None
+        if self._is_write_paused and self._must_refuse():
+            answer: Reply = encode_reply(command, ResponseCode.SYSTEM_BUSY, BUSY_REMARK)
+        else:
+            answer = self._dispatcher.dispatch(self, command)
+        if not isinstance(answer, bytes):
+            if answer is not None:
+                self._hold(command, answer)
+            return None
+        if command.flag & FLAG_ONE_WAY:
+            return None
+        if command.shortcut is not None:
+            self._dispatcher.shortcuts.learn(frame, command, command.shortcut)
+        return answer
 
     # -- answers ---------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from apogeemq.errors import ApogeeError, RequestRefused
 from apogeemq.protocol.codec import encode_reply
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.command import Command
+from apogeemq.transport.shortcuts import Shortcuts
 
 if TYPE_CHECKING:
     from apogeemq.transport.channel import Channel
@@ -41,6 +42,11 @@ class Dispatcher:
         self.request_counts: dict[int, int] = {}
         self.failure_count = 0
         self.is_going_away = False
+        self.shortcuts = Shortcuts(self.request_counts)
+
+    def usable_shortcuts(self) -> Shortcuts | None:
+        """None while every request must be looked at."""
+        return None if self.before or self.after or self.is_going_away else self.shortcuts
 
     def register(self, code: int, handler: Handler) -> None:
         self.handlers[int(code)] = handler

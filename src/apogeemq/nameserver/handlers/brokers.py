@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from zlib import crc32
-
 import msgspec
+from isal.isal_zlib import crc32
 
 from apogeemq.errors import ProtocolError, RequestRefused
 from apogeemq.model.routes import DataVersion
 from apogeemq.model.topics import ORDER_TOPIC_NAMESPACE
-from apogeemq.nameserver.registering import is_repetition, refresh, register
+from apogeemq.nameserver.registering import Registered, is_nothing_new, known_index, refresh, register
 from apogeemq.nameserver.registry import Registry
 from apogeemq.protocol import javajson
 from apogeemq.protocol.bodies import routes
 from apogeemq.protocol.bodies.registration import decode_registration
+from apogeemq.protocol.bodies.registration_index import RegistrationIndex
 from apogeemq.protocol.codec import encode_reply
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
@@ -38,30 +38,10 @@ class BrokerHandlers:
 
     def register(self, channel: Channel, command: Command) -> bytes:
         header = headers.read_register_broker(command)
-        registry, table, body = self._registry, self._registry.table, command.body
+        registry, body = self._registry, command.body
         if header.bodyCrc32 != 0 and crc32(body) & _CRC_MASK != header.bodyCrc32:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-        # Brokers repeat themselves every 30 s. The hash is keyed by this process, so nobody can aim for a collision.
-        fingerprint = (hash(body), len(body), command.version, msgspec.structs.astuple(header))
-        if is_repetition(table, header, fingerprint):
-            registered = refresh(table, header, channel.number, registry.now_ms())
-        else:
-            try:
-                registration = decode_registration(body, command.version, header.compressed)
-            except ProtocolError as error:
-                raise RequestRefused(
-                    ResponseCode.SYSTEM_ERROR, f"Failed to decode RegisterBrokerBody: {error}"
-                ) from None
-            registered = register(
-                table,
-                header,
-                registration,
-                channel.number,
-                registry.now_ms(),
-                fingerprint=fingerprint,
-                delete_missing_topics=registry.config.delete_topic_with_broker_registration,
-            )
-            registry.apply(registered.outcome)
+        registered = self._take(channel, command, header)
         if not registered.is_accepted:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "register broker failed")
         order_conf = None
@@ -69,6 +49,34 @@ class BrokerHandlers:
             order_conf = registry.kv.encoded_namespace(ORDER_TOPIC_NAMESPACE)
         fields = write_fields(headers.RegisterBrokerReply(registered.ha_address, registered.master_address))
         return encode_reply(command, fields=fields, body=order_conf or b"")
+
+    def _take(self, channel: Channel, command: Command, header: headers.RegisterBroker) -> Registered:
+        registry, table, body = self._registry, self._registry.table, command.body
+        identity = (command.version, *msgspec.structs.astuple(header)[:-2])  # all but the checksum and the zone
+        index = known_index(table, header, identity)
+        registration = index.read_changes(body) if index is not None else None
+        if registration is None:
+            try:
+                registration = decode_registration(body, command.version, header.compressed)
+            except ProtocolError as error:
+                raise RequestRefused(
+                    ResponseCode.SYSTEM_ERROR, f"Failed to decode RegisterBrokerBody: {error}"
+                ) from None
+            index = RegistrationIndex.of(body)
+        elif is_nothing_new(table, header, registration):
+            return refresh(table, header, channel.number, registry.now_ms())
+        registered = register(
+            table,
+            header,
+            registration,
+            channel.number,
+            registry.now_ms(),
+            identity=identity,
+            index=index,
+            delete_missing_topics=registry.config.delete_topic_with_broker_registration,
+        )
+        registry.apply(registered.outcome)
+        return registered
 
     def unregister(self, channel: Channel, command: Command) -> bytes:
         header = headers.read_broker_identity(command)

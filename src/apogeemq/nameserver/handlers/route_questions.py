@@ -47,8 +47,10 @@ class RouteHandlers:
         header = headers.read_get_route_info(command)
         topic = header.topic or "null"
         is_standard = command.version >= V4_9_4 or header.acceptStandardJsonOnly
-        body = self._cached_standard(topic) if is_standard else self._cached_bare(topic)
+        look_up = self._cached_standard if is_standard else self._cached_bare
+        body = look_up(topic)
         if body is not None and header.zone_mode is None and not self._registry.table.restored_count:
+            command.shortcut = (look_up, topic)
             return encode_ok(command, body)
         return self._get_route_slowly(command, header, topic, is_standard)
 

@@ -1,0 +1,54 @@
+"""Answer a request that came before without taking it apart.
+
+Clients ask the same few questions again and again, and nothing in the bytes differs but the opaque number. A
+handler whose answer is a look-up may say so (`Command.shortcut`); from then on a frame that equals the one it
+answered, but for that number, goes straight to the look-up. The look-up itself stays the authority: when it finds
+nothing, the request takes the ordinary way.
+
+Hooks see every request, so a server with hooks takes no shortcuts.
+"""
+
+from __future__ import annotations
+
+from apogeemq.protocol.codec import encode_ok_text
+from apogeemq.protocol.command import JSON, Command, Shortcut
+
+_OPAQUE = b'"opaque":'
+_MAX_DIGITS = 10  # of an int32
+_MAX_FRAME_SIZE = 1024  # a question is short; longer frames are not worth a look
+_MAX_SHORTCUTS = 16_384  # some 300 bytes each; beyond, all are forgotten and learnt anew
+
+
+class Shortcuts:
+    def __init__(self, request_counts: dict[int, int]) -> None:
+        self._known: dict[bytes, tuple[int, Shortcut]] = {}
+        self._request_counts = request_counts
+
+    def answer(self, frame: bytes) -> bytes | None:
+        """The encoded answer, or None when the frame must be decoded."""
+        if len(frame) > _MAX_FRAME_SIZE:
+            return None
+        start = frame.find(_OPAQUE) + len(_OPAQUE)
+        end = frame.find(b",", start)
+        known = self._known.get(frame[:start] + frame[end:])
+        if known is None:
+            return None
+        code, (look_up, key) = known
+        body = look_up(key)
+        opaque = frame[start:end]
+        if body is None or not opaque.isdigit() or end - start > _MAX_DIGITS:
+            return None
+        self._request_counts[code] += 1
+        return encode_ok_text(opaque, body)
+
+    def learn(self, frame: bytes, command: Command, shortcut: Shortcut) -> None:
+        """Only where the number is beyond doubt: it stands once, in digits, and reads as the decoder read it."""
+        if len(frame) > _MAX_FRAME_SIZE or command.codec != JSON or command.flag != 0 or frame.count(_OPAQUE) != 1:
+            return
+        start = frame.find(_OPAQUE) + len(_OPAQUE)
+        end = frame.find(b",", start)
+        if frame[start:end] != b"%d" % command.opaque or command.opaque < 0:
+            return
+        if len(self._known) >= _MAX_SHORTCUTS:
+            self._known.clear()
+        self._known[frame[:start] + frame[end:]] = (command.code, shortcut)
