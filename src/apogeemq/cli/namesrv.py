@@ -73,3 +73,66 @@ def start(
         typer.echo(shown_settings(settings), nl=False)
         return
     become_server(settings)
+
+
+Address = Annotated[str, typer.Argument(metavar="ADDR", help="host:port of a name server.")]
+TlsConfig = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Speak TLS, with the tls.client.* keys of this properties file."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@app.command()
+def routes(
+    address: Address,
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="All topics if none is named.")
+    ] = None,
+    as_json: AsJson = False,
+    tls_config: TlsConfig = None,
+) -> None:
+    """Show who serves which topic."""
+    from apogeemq.cli import connecting, nameserver_views
+
+    raise typer.Exit(
+        connecting.run(nameserver_views.show_routes(address, topics or [], as_json=as_json, tls_config=tls_config))
+    )
+
+
+@app.command()
+def journal(
+    address: Address,
+    from_sequence: Annotated[int, typer.Option("--from", metavar="N", help="First number to show.")] = 1,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more until interrupted.")] = False,
+    tls_config: TlsConfig = None,
+) -> None:
+    """Print the route journal: every change of a route, one line of JSON each."""
+    from apogeemq.cli import connecting, nameserver_views
+
+    connecting.run(nameserver_views.show_journal(address, from_sequence, follow=follow, tls_config=tls_config))
+
+
+@app.command()
+def diff(
+    addresses: Annotated[list[str], typer.Argument(metavar="ADDR ADDR...", help="Two name servers or more.")],
+    namespaces: Annotated[
+        list[str] | None,
+        typer.Option("--namespace", metavar="NAME", help="Compare this KV namespace of Apache's name servers too."),
+    ] = None,
+    as_json: AsJson = False,
+    tls_config: TlsConfig = None,
+) -> None:
+    """Compare what several name servers say: brokers, routes and KV config.
+
+    Exit status: 0 they agree, 1 they differ, 2 one could not be asked.
+    """
+    from apogeemq.cli import connecting, nameserver_views
+
+    if len(addresses) < 2:
+        raise typer.BadParameter("at least two name servers are needed to compare")
+    raise typer.Exit(
+        connecting.run(
+            nameserver_views.show_differences(addresses, namespaces or [], as_json=as_json, tls_config=tls_config)
+        )
+    )

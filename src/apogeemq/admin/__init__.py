@@ -1,0 +1,1 @@
+"""One typed method per operation on a cluster."""

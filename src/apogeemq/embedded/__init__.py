@@ -1,0 +1,1 @@
+"""Several parties under one roof: demonstrations and supervisors."""
