@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from struct import Struct
+from struct import Struct, error
 
 from apogeemq.errors import ProtocolError
 from apogeemq.protocol import header_binary, header_json, versions
@@ -32,7 +32,10 @@ _OK_LENGTH = len(_OK_START) + len(_OK_END)
 
 def decode_frame(frame: bytes) -> Command:
     """A frame as `FrameReader` gives it, starting at its mark. Raises only ProtocolError."""
-    mark: int = _unpack_mark(frame)[0]
+    try:
+        mark: int = _unpack_mark(frame)[0]
+    except error:
+        raise ProtocolError(f"a frame of {len(frame)} bytes has no mark") from None
     header_end = 4 + (mark & _HEADER_LENGTH_MASK)
     if header_end > len(frame):
         raise ProtocolError(f"header of {header_end - 4} bytes runs past a frame of {len(frame)}")

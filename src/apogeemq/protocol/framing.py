@@ -20,6 +20,8 @@ LENGTH = Struct(">I")
 MAX_FRAME_SIZE = 16 * 1024 * 1024  # length word included, as Apache counts it
 MIN_LENGTH = 4  # a frame holds at least its mark
 
+_SMALL_CHUNK = 1024  # smaller ones are put together: as objects of their own they would cost more than they hold
+
 _unpack_length = LENGTH.unpack_from
 
 
@@ -34,7 +36,7 @@ class FrameReader:
 
     def __init__(self, max_frame_size: int = MAX_FRAME_SIZE) -> None:
         self._max_length = max_frame_size - LENGTH.size
-        self._chunks: list[bytes] = []
+        self._chunks: list[bytes | bytearray] = []
         self._missing = 0  # bytes until the chunks hold a whole frame, as far as is known
         self.error: ProtocolError | None = None
 
@@ -45,7 +47,7 @@ class FrameReader:
 
     def feed(self, data: bytes) -> list[bytes]:
         if self._chunks:
-            self._chunks.append(data)
+            self._keep(data)
             self._missing -= len(data)
             if self._missing > 0:
                 return []
@@ -69,3 +71,12 @@ class FrameReader:
             self._missing = 4 - (end - position)
             self._chunks = [data[position:]]
         return frames
+
+    def _keep(self, data: bytes) -> None:
+        last = self._chunks[-1]
+        if len(data) >= _SMALL_CHUNK:
+            self._chunks.append(data)
+        elif isinstance(last, bytearray):
+            last += data
+        else:
+            self._chunks.append(bytearray(data))

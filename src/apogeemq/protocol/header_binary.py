@@ -31,14 +31,14 @@ _OTHER = LANGUAGES.index("OTHER")
 def encode(head: CommandHead, fields: Mapping[str, str] | None) -> bytes:
     remark = (head.remark or "").encode()
     entries = bytearray()
-    for name, value in (fields or {}).items():
-        name_bytes, value_bytes = name.encode(), value.encode()
-        entries += _INT16.pack(len(name_bytes)) + name_bytes + _INT32.pack(len(value_bytes)) + value_bytes
     language = LANGUAGES.index(head.language) if head.language in LANGUAGES else _OTHER
     try:
         fixed = _FIXED.pack(head.code, language, head.version, head.opaque, head.flag, len(remark))
-    except error:
-        raise ValueError(f"code {head.code} or version {head.version} does not fit the binary header") from None
+        for name, value in (fields or {}).items():
+            name_bytes, value_bytes = name.encode(), value.encode()
+            entries += _INT16.pack(len(name_bytes)) + name_bytes + _INT32.pack(len(value_bytes)) + value_bytes
+    except error as problem:
+        raise ValueError(f"code {head.code} with its version and fields does not fit: {problem}") from None
     return fixed + remark + _INT32.pack(len(entries)) + bytes(entries)
 
 

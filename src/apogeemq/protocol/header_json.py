@@ -43,9 +43,11 @@ def encode(head: CommandHead, fields: Mapping[str, str] | None) -> bytes:
 
 def decode(header: bytes) -> Command:
     try:
-        return _decode(header)
+        command = _decode(header)
     except _BAD_JSON:
         return _decode_leniently(header)
+    command.ext_map = None  # whatever a peer wrote there: a signature must cover the fields a handler reads
+    return command
 
 
 def _decode_leniently(header: bytes) -> Command:

@@ -2,7 +2,8 @@
 
 Apache's bodies are written by fastjson, whose output is not always JSON: maps keyed by numbers have bare keys
 (``{0:"10.0.0.1:10911"}``) and maps keyed by objects have the object itself as key (``{{"topic":"T"}:5}``).
-`loads` reads both and plain JSON; `dumps` writes the bare-key dialect. Plain JSON is written by msgspec.
+`loads` reads bare keys and plain JSON into a type; `parse` reads the whole dialect into dictionaries and lists;
+`dumps` writes it. Plain JSON is written by msgspec.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 from apogeemq.errors import ProtocolError
 
 MAX_DEPTH = 64  # real bodies nest less than ten levels
+MAX_BARE_KEYS = 500_000  # a second's work; real bodies have one per queue of a static topic
 
 ValueT = TypeVar("ValueT")
 
@@ -22,10 +24,20 @@ _encode = msgspec.json.Encoder().encode
 _BAD_JSON = (msgspec.MsgspecError, RecursionError, ValueError)
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _BARE = re.compile(rb"[-+.\w$]+")
-_STRINGS = {
-    ord('"'): re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL),
-    ord("'"): re.compile(rb"'(?:[^'\\]|\\.)*'", re.DOTALL),
-}
+# Quantifiers are possessive (++, *+): nothing is ever tried twice, so that no input takes more than linear time.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_UP_TO_BARE_KEY = re.compile(
+    rb"""
+    (   (?: [^"{,]++                                    # anything else
+          | "[^"\\]*+ (?: \\. [^"\\]*+ )*+ "            # whole strings, whatever is in them
+          | [{,] (?! \s*+ [-+.\w$]++ \s*+ : )           # openings and commas before which no bare key stands
+        )*+
+        [{,] \s*+
+    )
+    ( [-+.\w$]++ ) (?= \s*+ : )                         # the bare key
+    """,
+    re.DOTALL | re.VERBOSE,
+)
 _LITERALS: dict[bytes, Any] = {b"null": None, b"true": True, b"false": False}
 
 
@@ -34,23 +46,47 @@ class Pairs(list[tuple[Any, Any]]):
 
 
 def loads(data: bytes, into: type[ValueT]) -> ValueT:
-    """Read a body into a type; raises ProtocolError for anything else."""
+    """Read a body, whose keys may be bare, into a type; raises ProtocolError for anything else."""
     try:
         return msgspec.json.decode(data, type=into, strict=False)
-    except _BAD_JSON:
-        pass  # not plain JSON, or not of this type: the slow reader tells which
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"body: {error}") from None
+    except _BAD_JSON as error:
+        quoted = _quote_bare_keys(data)
+        if len(quoted) == len(data):
+            raise ProtocolError(f"body: {error}") from None
     try:
-        return msgspec.convert(_Reader(data).document(), into, strict=False, str_keys=True)
+        return msgspec.json.decode(quoted, type=into, strict=False)
     except _BAD_JSON as error:
         raise ProtocolError(f"body: {error}") from None
+
+
+def _quote_bare_keys(data: bytes) -> bytes:
+    quoted = bytearray()
+    position = 0
+    for _ in range(MAX_BARE_KEYS):
+        match = _UP_TO_BARE_KEY.match(data, position)
+        if match is None:
+            return bytes(quoted) + data[position:] if quoted else data
+        quoted += b'%b"%b"' % match.groups()
+        position = match.end()
+    raise ProtocolError(f"body: more than {MAX_BARE_KEYS} bare keys")
+
+
+def parse(data: bytes) -> Any:
+    """Read a body in any form of the dialect; maps keyed by objects become `Pairs`. Raises ProtocolError.
+
+    Some hundred times slower than `loads`: for answers of servers we chose to ask, not for what anyone sends us.
+    """
+    return _Reader(data).document()
 
 
 def dumps(value: Any) -> bytes:
     """Write in fastjson's default dialect: number keys bare, object keys as objects."""
     if isinstance(value, dict):
-        return b"{" + b",".join(_key(key) + b":" + dumps(item) for key, item in value.items()) + b"}"
+        return b"{" + b",".join(dumps(key) + b":" + dumps(item) for key, item in value.items()) + b"}"
     if isinstance(value, Pairs):
-        return b"{" + b",".join(_key(key) + b":" + dumps(item) for key, item in value) + b"}"
+        return b"{" + b",".join(dumps(key) + b":" + dumps(item) for key, item in value) + b"}"
     if isinstance(value, list | tuple):
         return b"[" + b",".join(map(dumps, value)) + b"]"
     if isinstance(value, msgspec.Struct):
@@ -58,12 +94,8 @@ def dumps(value: Any) -> bytes:
     return _encode(value)
 
 
-def _key(key: Any) -> bytes:
-    return dumps(key)
-
-
 class _Reader:
-    """A recursive reader of the dialect, for the few bodies that are not plain JSON."""
+    """A recursive reader of the dialect."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -104,8 +136,8 @@ class _Reader:
             return self._map(depth)
         if first == ord("["):
             return self._array(depth)
-        if first in _STRINGS:
-            return self._string(first)
+        if first == ord('"'):
+            return self._string()
         return self._bare()
 
     def _array(self, depth: int) -> list[Any]:
@@ -134,16 +166,13 @@ class _Reader:
             return entries
         return dict(entries)
 
-    def _string(self, quote: int) -> str:
-        match = _STRINGS[quote].match(self._data, self._position)
+    def _string(self) -> str:
+        match = _STRING.match(self._data, self._position)
         if match is None:
             raise self._error("a string without an end")
         self._position = match.end()
-        text = match.group()
-        if quote == ord("'"):
-            text = b'"' + text[1:-1].replace(b"\\'", b"'").replace(b'"', b'\\"') + b'"'
         try:
-            return msgspec.json.decode(text, type=str)
+            return msgspec.json.decode(match.group(), type=str)
         except _BAD_JSON as error:
             raise self._error(str(error)) from None
 
