@@ -7,6 +7,7 @@ required field that is missing is an error to the sender, with its name.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -17,6 +18,10 @@ from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.command import JSON, Command, field_text
 
 HeaderT = TypeVar("HeaderT", bound=msgspec.Struct)
+
+_TRUTH_VALUES = (bool, bool | None)
+_TEXTS = (str, str | None)
+_JAVA_NUMBER = re.compile(r"(?:\+|(-))?0*([0-9]+)", re.ASCII)
 
 
 class HeaderReader(Generic[HeaderT]):
@@ -43,16 +48,22 @@ class HeaderReader(Generic[HeaderT]):
             text = fields.get(field.encode_name)
             if text is not None:
                 try:
-                    values[field.name] = msgspec.convert(text, field.type, strict=False)
+                    values[field.name] = msgspec.convert(_as_msgspec_writes(text, field.type), field.type, strict=False)
                     continue
                 except msgspec.ValidationError:
-                    if field.type is bool:
-                        values[field.name] = text.lower() == "true"
-                        continue
+                    pass
             if field.required:
                 problem = "is missing" if text is None else f"cannot be {text[:100]!r}"
                 raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the header field {field.encode_name} {problem}")
         return self._type(**values)
+
+
+def _as_msgspec_writes(text: str, field_type: Any) -> str:
+    """Forms only Java takes: any word is a truth value, a number may begin with + or 0."""
+    if field_type in _TRUTH_VALUES:
+        return "true" if text.lower() == "true" else "false"
+    number = _JAVA_NUMBER.fullmatch(text)
+    return text if number is None or field_type in _TEXTS else f"{number[1] or ''}{number[2]}"
 
 
 def write_fields(header: msgspec.Struct) -> dict[str, str]:
