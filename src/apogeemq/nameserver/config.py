@@ -129,7 +129,7 @@ class NameServerConfig(msgspec.Struct, rename="camel", omit_defaults=True, forbi
     # Seconds for a request that has begun to arrive to be complete.
     partial_frame_seconds: AtLeastOne = 30
     # Bytes of ready-encoded route answers that are kept.
-    route_cache_bytes: ByteSize = 64 * 1024 * 1024
+    route_cache_bytes: ByteSize = 32 * 1024 * 1024
     # Topics one route watch may name.
     max_watch_topics: AtLeastOne = 1_000
     # Metrics, health and routes over HTTP: -1 is off, 0 any free port.
