@@ -59,6 +59,12 @@ class Cluster:
             timeout_s=REGISTERED_TIMEOUT_S,
         )
 
+    def replace_name_server(self) -> None:
+        """Another one at the same address, which remembers nothing."""
+        self.name_server.kill()
+        self.name_server.forget()
+        self.name_server.start()
+
     def commit_log_end(self, broker: apache.Broker) -> int:
         found = re.search(r"^commitLogMaxOffset +: (\d+)", self.ask(f"brokerStatus -b {broker.address}"), re.M)
         assert found
@@ -88,6 +94,7 @@ def cluster(
                 name=BROKER,
                 cluster=CLUSTER,
                 broker_id=broker_id,
+                properties={"slaveReadEnable": "true"},  # 5.x slaves refuse readers without it
                 netns=netns,
                 jvm_args=apache.QUICK_START,
             )
@@ -130,11 +137,9 @@ def test_restarted_name_server_serves_at_once(cluster: Cluster) -> None:
 
 
 def test_brokers_register_with_a_new_name_server(cluster: Cluster) -> None:
-    """One that remembers nothing, at the same address, after the old one was killed: the brokers come by themselves."""
+    """After the old one was killed the brokers come by themselves."""
     before = cluster.ask("topicRoute -t Replicated")
-    cluster.name_server.kill()
-    cluster.name_server.forget()
-    cluster.name_server.start()
+    cluster.replace_name_server()
     cluster.wait_for_route("Replicated", (0, cluster.master), (1, cluster.slave))
     assert cluster.ask("topicRoute -t Replicated") == before
     assert cluster.brokers() == {0: cluster.master.address, 1: cluster.slave.address}
@@ -164,7 +169,11 @@ def test_messages_flow_while_the_name_server_restarts(cluster: Cluster) -> None:
 def test_departed_brokers_leave_the_routes(cluster: Cluster) -> None:
     """The last test of the module: it takes the cluster apart."""
     both = (0, cluster.master), (1, cluster.slave)
+    # A restarted name server trusts its memory until the brokers have registered again; this one has none.
+    cluster.replace_name_server()
     cluster.wait_for_route("Replicated", *both)
+    topics_of_slave = cluster.slave.work_dir / "store" / "config" / "topics.json"
+    wait_for(lambda: "Replicated" in topics_of_slave.read_text(), "the slave has the master's topics")
 
     cluster.master.kill()
     cluster.wait_for_route("Replicated", both[1])

@@ -29,6 +29,7 @@ public class Exchange {
         consumer.setInstanceName(instance);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setPollNameServerInterval(1000); // ask often, so that the restart is noticed
+        consumer.setHeartbeatBrokerInterval(1000); // a 5.x slave serves no consumer before it has heard of it
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt message : messages) {
