@@ -37,7 +37,7 @@ LANGUAGES: Final = (
     "NODE_JS",
 )
 
-# Keys no JSON header from a peer is meant to hold; the decoder overwrites these fields in any case.
+# Keys no JSON header from a peer is meant to hold; whoever decodes overwrites these fields in any case.
 _WIRE_NAMES = {"ext_json": "extFields", "body": "#body", "codec": "#codec", "ext_map": "#ext", "shortcut": "#shortcut"}
 
 

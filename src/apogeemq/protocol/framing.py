@@ -45,6 +45,10 @@ class FrameReader:
         """Some bytes of a frame have come, but not all."""
         return bool(self._chunks)
 
+    @property
+    def partial_size(self) -> int:
+        return sum(map(len, self._chunks))
+
     def feed(self, data: bytes) -> list[bytes]:
         if self._chunks:
             self._keep(data)

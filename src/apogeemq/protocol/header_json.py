@@ -46,7 +46,8 @@ def decode(header: bytes) -> Command:
         command = _decode(header)
     except _BAD_JSON:
         return _decode_leniently(header)
-    command.ext_map = None  # whatever a peer wrote there: a signature must cover the fields a handler reads
+    # Whatever a peer wrote there: these are ours, and a signature must cover the fields a handler reads.
+    command.ext_map = command.shortcut = None
     return command
 
 

@@ -117,7 +117,8 @@ class Channel(asyncio.Protocol):
         answers: list[bytes] = []
         size = 0
         reader, shortcuts = self._reader, self._dispatcher.usable_shortcuts()
-        for frame in reader.feed(data):
+        frames = reader.feed(data)
+        for frame in frames:
             if size > self._limits.pause_reading_at:
                 self.write(b"".join(answers))
                 answers, size = [], 0
@@ -133,8 +134,8 @@ class Channel(asyncio.Protocol):
                 size += len(reply)
         if answers:
             self.write(answers[0] if len(answers) == 1 else b"".join(answers))
-        if not reader.is_mid_frame:
-            self.partial_seconds = 0
+        if frames:
+            self.partial_seconds = 0  # a busy peer may be in the middle of some frame at the end of every read
         if reader.error is not None:
             self._owner.channel_misbehaved(self, reader.error)
             self.close()
@@ -168,6 +169,10 @@ class Channel(asyncio.Protocol):
     @property
     def is_mid_frame(self) -> bool:
         return self._reader.is_mid_frame
+
+    @property
+    def partial_size(self) -> int:
+        return self._reader.partial_size
 
     @property
     def held_count(self) -> int:
@@ -228,6 +233,9 @@ class Channel(asyncio.Protocol):
     # -- requests of our own ---------------------------------------------------------------------------------
 
     def send_one_way(self, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"") -> None:
+        """Raises TooManyRequests when the peer takes nothing any more."""
+        if self._is_write_paused and self._must_refuse():
+            raise TooManyRequests(f"{self.queued_size} bytes to {self.peer} are not taken")
         self.write(encode_request(code, self._next_opaque(), fields, body, one_way=True))
 
     async def request(

@@ -66,9 +66,17 @@ class Dispatcher:
             reply = handler(channel, command)
         except Exception as error:
             reply = self.failure_reply(command, error)
-        for after in self.after:
-            after(channel, command, reply)
+        if self.after:
+            self._run_after_hooks(channel, command, reply)
         return reply
+
+    def _run_after_hooks(self, channel: Channel, command: Command, reply: Reply) -> None:
+        for hook in self.after:
+            try:
+                hook(channel, command, reply)
+            except Exception:
+                # The request has been served; others in the same read still wait for their answers.
+                log.exception("a hook after request code %d failed", command.code)
 
     def failure_reply(self, command: Command, error: BaseException) -> bytes:
         """The answer to a request whose handler raised."""

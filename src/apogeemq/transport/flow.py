@@ -25,8 +25,10 @@ class Limits(msgspec.Struct, frozen=True):
     max_connections: int = 65_536
     # A connection without a byte either way.
     idle_seconds: int = 120
-    # A frame that began but does not end: a stalled or hostile peer.
+    # A frame that began but does not end: a stalled or hostile peer. A long frame over a slow line has the time
+    # that this many bytes a second give it on top.
     partial_frame_seconds: int = 30
+    slowest_bytes_per_second: int = 64 * 1024
     # A connection that says nothing at all, and a TLS handshake that does not finish.
     first_byte_seconds: int = 120
     tls_handshake_seconds: int = 10

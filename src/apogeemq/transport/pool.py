@@ -27,14 +27,32 @@ SendHook: TypeAlias = Callable[[int, Mapping[str, str], bytes], Mapping[str, str
 
 
 class PooledChannel(Channel):
-    """A connection that knows the address it was made for and how many answers it has brought."""
+    """A connection that knows the address it was made for and how many answers it has brought.
 
-    __slots__ = ("answer_count", "target")
+    Unlike a server's, it goes on reading while the peer takes nothing: if both ends waited for the other to read
+    first, neither would.
+    """
+
+    __slots__ = ("answer_count", "target", "writable")
 
     def __init__(self, pool: ConnectionPool, loop: asyncio.AbstractEventLoop, target: str) -> None:
         super().__init__(pool, loop)
         self.target = target
         self.answer_count = 0
+        self.writable = asyncio.Event()
+        self.writable.set()
+
+    def pause_writing(self) -> None:
+        self._is_write_paused = True
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        self._is_write_paused = False
+        self.writable.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.writable.set()
+        super().connection_lost(error)
 
     def _settle(self, response: Command) -> None:
         self.answer_count += 1
@@ -108,8 +126,10 @@ class ConnectionPool:
         *,
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
     ) -> None:
-        """Send and expect nothing; the time is for connecting."""
+        """Send and expect nothing; the time is for connecting and for a peer that takes nothing at the moment."""
         channel = self._live(address) or await self._connected(address, timeout_seconds)
+        if not channel.writable.is_set():
+            await _until_writable(channel, timeout_seconds)
         channel.send_one_way(code, self._hooked(code, fields, body), body)
 
     def _hooked(self, code: int, fields: Mapping[str, str] | None, body: bytes) -> Mapping[str, str] | None:
@@ -123,7 +143,9 @@ class ConnectionPool:
         channel = self._live(address) or await self._connected(address, _seconds_until(deadline))
         answers_before, timeout_seconds = channel.answer_count, _seconds_until(deadline)
         try:
-            return channel, await channel.request(*request, timeout_seconds=timeout_seconds, codec=codec)
+            if not channel.writable.is_set():
+                await _until_writable(channel, timeout_seconds)
+            return channel, await channel.request(*request, timeout_seconds=_seconds_until(deadline), codec=codec)
         except RequestTimedOut:
             # Not one answer in this time, to anyone: the peer may be gone without a word, so the next request
             # is not entrusted to this connection.
@@ -235,3 +257,11 @@ class ConnectionPool:
 
 def _seconds_until(deadline: float) -> float:
     return max(deadline - asyncio.get_running_loop().time(), 0.0)
+
+
+async def _until_writable(channel: PooledChannel, timeout_seconds: float) -> None:
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            await channel.writable.wait()
+    except TimeoutError:
+        raise RequestTimedOut(f"{channel.target} took no more requests for {timeout_seconds:g} s") from None

@@ -60,6 +60,7 @@ class Server:
         self._silent: dict[socket.socket, int] = {}  # accepted, no byte yet -> seconds waited
         self._logged_peers: set[str] = set()
         self._handovers: set[asyncio.Task[None]] = set()
+        self._opening_count = 0  # handed over, not open yet
         self._loop: asyncio.AbstractEventLoop | None = None
         self._accept_retry: asyncio.TimerHandle | None = None
 
@@ -100,14 +101,18 @@ class Server:
             async with asyncio.timeout(grace_seconds):
                 while self.held_count:
                     await asyncio.sleep(0.01)
-        for channel in tuple(self.channels):
-            channel.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_seconds):
-                while self.channels:
-                    await asyncio.sleep(0.005)
-        for channel in tuple(self.channels):
-            channel.abort()
+        handovers = tuple(self._handovers)
+        for task in handovers:
+            task.cancel()
+        await asyncio.gather(*handovers, return_exceptions=True)
+        # Those that do not take what is queued for them are not waited for.
+        for leave in (Channel.close, Channel.abort):
+            for channel in tuple(self.channels):
+                leave(channel)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace_seconds):
+                    while self.channels:
+                        await asyncio.sleep(0.005)
 
     def tick(self) -> None:
         """One second has passed: close the idle and the stalled."""
@@ -119,7 +124,8 @@ class Server:
                 channel.abort()
             elif channel.is_mid_frame:
                 channel.partial_seconds += 1
-                if channel.partial_seconds > limits.partial_frame_seconds:
+                extra_seconds = channel.partial_size // limits.slowest_bytes_per_second
+                if channel.partial_seconds > limits.partial_frame_seconds + extra_seconds:
                     self.counters.closed_stalled += 1
                     self._log_once(channel.address[0], f"closed {channel.peer}: half a frame, then nothing")
                     channel.abort()
@@ -131,11 +137,12 @@ class Server:
 
     @property
     def connection_count(self) -> int:
-        return len(self.channels) + len(self._silent) + len(self._handovers)
+        return len(self.channels) + len(self._silent) + self._opening_count
 
     # -- channel owner ---------------------------------------------------------------------------------------
 
     def channel_opened(self, channel: Channel) -> None:
+        self._opening_count -= 1
         self.channels.add(channel)
 
     def channel_closed(self, channel: Channel, error: Exception | None) -> None:
@@ -211,15 +218,13 @@ class Server:
         if (is_tls and context is None) or (not is_tls and self._tls.mode is TlsMode.ENFORCING):
             self.counters.tls_failed += 1
             reason = "speaks plain text, but TLS is enforced" if not is_tls else "asks for TLS, which is not set up"
-            self._log_peer(connection, reason)
+            self._log_peer(_peer_of(connection), reason)
             connection.close()
             return
         self._hand_over(connection, context)
 
-    def _log_peer(self, connection: socket.socket, reason: str) -> None:
-        with contextlib.suppress(OSError):
-            host, port = connection.getpeername()[:2]
-            self._log_once(host, f"closed {host}:{port}: it {reason}")
+    def _log_peer(self, peer: tuple[str, int], reason: str) -> None:
+        self._log_once(peer[0], f"closed {peer[0]}:{peer[1]}: it {reason}")
 
     def _drop_silent(self, connection: socket.socket) -> None:
         assert self._loop is not None
@@ -229,12 +234,14 @@ class Server:
 
     def _hand_over(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
         assert self._loop is not None
+        self._opening_count += 1
         task = self._loop.create_task(self._connect(connection, context))
         self._handovers.add(task)
         task.add_done_callback(self._handovers.discard)
 
     async def _connect(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
         loop = asyncio.get_running_loop()
+        peer = _peer_of(connection)  # now: after a failure the socket no longer knows
         try:
             await loop.connect_accepted_socket(
                 lambda: Channel(self, loop),
@@ -243,7 +250,16 @@ class Server:
                 ssl_handshake_timeout=self.limits.tls_handshake_seconds if context is not None else None,
             )
         except (OSError, ssl.SSLError) as error:
+            self._opening_count -= 1
             if context is not None:
                 self.counters.tls_failed += 1
-                self._log_peer(connection, f"failed the TLS handshake: {error}")
+                self._log_peer(peer, f"failed the TLS handshake: {error}")
             connection.close()
+
+
+def _peer_of(connection: socket.socket) -> tuple[str, int]:
+    try:
+        host, port = connection.getpeername()[:2]
+    except OSError:
+        return "a peer already gone", 0
+    return str(host), int(port)
