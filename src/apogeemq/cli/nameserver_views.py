@@ -149,7 +149,8 @@ def _print_differences(differences: Sequence[Difference], views: Mapping[str, Vi
             brokers = len({name for view in views.values() for name in view.brokers})
             console.print(f"{len(views)} name servers agree on {brokers} brokers and {topics} topics.")
         return
-    table = Table("What", "Name", *views, title=f"{len(differences)} differences", show_lines=True)
+    title = "1 difference" if len(differences) == 1 else f"{len(differences)} differences"
+    table = Table("What", "Name", *views, title=title, show_lines=True)
     for difference in differences:
         name = f"{difference.name}\n{difference.note}" if difference.note else difference.name
         said = (difference.said[address] for address in views)
@@ -163,4 +164,5 @@ def _spelled(address: str) -> str:
 
 
 def _print_json(value: Any) -> None:
-    print(msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2).decode())
+    plain = msgspec.to_builtins(value, str_keys=True)  # broker ids are numbers, keys of JSON are not
+    print(msgspec.json.format(msgspec.json.encode(plain, order="sorted"), indent=2).decode())
