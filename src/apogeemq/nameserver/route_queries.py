@@ -33,9 +33,10 @@ def _filter_servers_of(table: RouteTable, groups: list[BrokerGroup]) -> dict[str
     if not table.filter_servers:
         return {}
     return {
-        address: table.filter_servers.get((group.cluster, address), [])
+        address: table.filter_servers[group.cluster, address]
         for group in groups
         for address in group.addresses.values()
+        if (group.cluster, address) in table.filter_servers
     }
 
 
