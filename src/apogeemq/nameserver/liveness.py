@@ -7,9 +7,11 @@ and pushed again with the deadline that holds by then.
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 BrokerKey = tuple[str, str]  # cluster, address
+
+_STALE_ENTRIES = 500  # kept in the heap beyond one per broker, before it is made anew
 
 
 class DeadlineIndex:
@@ -26,6 +28,12 @@ class DeadlineIndex:
         if tracked is None or deadline_ms < tracked:
             self._tracked[key] = deadline_ms
             heappush(self._heap, (deadline_ms, key))
+            self._drop_stale()
+
+    def forget(self, key: BrokerKey) -> None:
+        """Call when a broker leaves."""
+        self._tracked.pop(key, None)
+        self._drop_stale()
 
     def expired(self, now_ms: int) -> list[BrokerKey]:
         """Brokers whose deadline is past."""
@@ -45,4 +53,15 @@ class DeadlineIndex:
         return keys
 
     def next_deadline_ms(self) -> int | None:
+        """No broker expires before this."""
         return self._heap[0][0] if self._heap else None
+
+    @property
+    def size(self) -> int:
+        return len(self._heap)
+
+    def _drop_stale(self) -> None:
+        """Entries nobody waits for go when they come up, but that may be ages away."""
+        if len(self._heap) > 2 * len(self._tracked) + _STALE_ENTRIES:
+            self._heap = [(deadline_ms, key) for key, deadline_ms in self._tracked.items()]
+            heapify(self._heap)

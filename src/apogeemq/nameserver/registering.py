@@ -29,14 +29,14 @@ class Registered(NamedTuple):
 
 
 def known_index(table: RouteTable, header: RegisterBroker, identity: Identity) -> RegistrationIndex | None:
-    """The index of the broker's last registration, if it was the same but for its body and nothing was undone since."""
+    """The index of the broker's last registration, if it was the same but for its body and still stands whole."""
     live = table.live.get((header.clusterName, header.brokerAddr))
     group = table.brokers.get(header.brokerName)
     if (
         live is not None
         and group is not None
         and live.identity == identity
-        and live.withdrawals_seen == table.withdrawals
+        and live.overrulings_seen == table.overrulings
         and group.zone == header.zone  # a brother in the group may have said otherwise since
         and group.acting_master == (header.enableActingMaster is True)
         and not live.is_restored
@@ -91,12 +91,18 @@ def register(
         group = table.brokers.get(header.brokerName)
 
     is_first = _join(table, header, group, previous, outcome)
-    _take_topics(table, header, registration, outcome, _is_new_version(previous, registration, is_first))
-    if delete_missing_topics and not registration.queue_mappings:
-        _delete_missing(table, header, registration, outcome)
     live = _take_liveness(table, key, header, registration, connection, now_ms)
-    live.identity, live.index = identity, index
-    table.settle_clusters(table.brokers[header.brokerName])
+    group = table.brokers[header.brokerName]
+    table.settle_clusters(group)
+    _take_filter_servers(table, key, registration, outcome)
+    if _speaks_for_group(header, group):
+        is_new_version = is_first or previous is None or previous.data_version != registration.data_version
+        stands_whole = _take_topics(table, header, group, registration, outcome, is_new_version)
+        if delete_missing_topics and not registration.queue_mappings:
+            _delete_missing(table, group, registration, outcome)
+        if not stands_whole:
+            index = None  # what the next body does not change may have to be taken all the same
+    live.identity, live.index, live.overrulings_seen = identity, index, table.overrulings
     return _accepted(table, header, outcome)
 
 
@@ -112,10 +118,6 @@ def _is_conflict(table: RouteTable, header: RegisterBroker, registration: Regist
         return False
     live = table.live.get((header.clusterName, holder))
     return live is not None and live.data_version.stateVersion > registration.data_version.stateVersion
-
-
-def _is_new_version(previous: LiveBroker | None, registration: Registration, is_first: bool) -> bool:
-    return is_first or previous is None or previous.data_version != registration.data_version
 
 
 def _join(
@@ -140,8 +142,9 @@ def _join(
         _supersede(table, header, outcome)
     if old_id is not None and old_id != broker_id:
         group.addresses.pop(old_id, None)
+        table.overrulings += 1  # who has the lowest id now may be another
         change = Change(changes.BROKER_SWITCHED_ID, f"was {old_id}", cluster, name, broker_id, address)
-    elif holder != address:
+    elif holder != address or previous is None:
         change = Change(changes.BROKER_JOINED, "registered", cluster, name, broker_id, address)
     elif settings_before != (group.acting_master, group.zone):
         change = Change(changes.BROKER_CHANGED, "registered", cluster, name, broker_id, address)
@@ -167,33 +170,41 @@ def _supersede(table: RouteTable, header: RegisterBroker, outcome: Outcome) -> N
         and (key[1] == header.brokerAddr or live.broker_id == header.brokerId)
     ]
     for key, live in gone:
+        table.set_filter_servers(key, live.name, [], outcome)
         table.forget_live(key)
-        table.filter_servers.pop(key, None)
+        table.overrulings += 1
         cause = f"replaced by {header.brokerAddr} of {header.clusterName}"
         outcome.changes.append(Change(changes.BROKER_LEFT, cause, key[0], live.name, live.broker_id, key[1]))
 
 
 def _take_topics(
-    table: RouteTable, header: RegisterBroker, registration: Registration, outcome: Outcome, is_new_version: bool
-) -> None:
-    """With the known version only topics this broker lacks are taken."""
-    group = table.brokers[header.brokerName]
-    if not _speaks_for_group(header, group):
-        return
+    table: RouteTable,
+    header: RegisterBroker,
+    group: BrokerGroup,
+    registration: Registration,
+    outcome: Outcome,
+    is_new_version: bool,
+) -> bool:
+    """With the known version only topics this broker lacks are taken. True if all now stand as they were said."""
     is_acting = header.brokerId != MASTER_ID and group.acting_master
     kept_bits = ~PERM_WRITE if is_acting else -1
     name, topics, put = group.name, table.topics, table.put_queues
+    stands_whole = True
     for key, config in registration.topics.items():
         topic = config.topicName or key
         settings = (config.readQueueNums, config.writeQueueNums, config.perm & kept_bits, config.topicSysFlag)
         queues = topics.get(topic)
         known = queues.get(name) if queues is not None else None
-        if known is None or (is_new_version and known != settings):
-            put(topic, group, QueueSettings(*settings), "registered", outcome)
+        if known != settings:
+            if known is None or is_new_version:
+                put(topic, group, QueueSettings(*settings), "registered", outcome)
+            else:
+                stands_whole = False
     if is_new_version:
         for topic, mapping in registration.queue_mappings.items():
             table.queue_mappings.setdefault(topic, {})[mapping.bname or name] = mapping
             outcome.topics.add(topic)
+    return stands_whole
 
 
 def _speaks_for_group(header: RegisterBroker, group: BrokerGroup) -> bool:
@@ -203,12 +214,10 @@ def _speaks_for_group(header: RegisterBroker, group: BrokerGroup) -> bool:
     return header.enableActingMaster is not None and header.brokerId == min(group.addresses)
 
 
-def _delete_missing(table: RouteTable, header: RegisterBroker, registration: Registration, outcome: Outcome) -> None:
-    group = table.brokers[header.brokerName]
-    if _speaks_for_group(header, group):
-        kept = {config.topicName or key for key, config in registration.topics.items()}
-        for topic in table.topics_of(group.name) - kept:
-            table.drop_queues(topic, group, "absent from registration", outcome)
+def _delete_missing(table: RouteTable, group: BrokerGroup, registration: Registration, outcome: Outcome) -> None:
+    kept = {config.topicName or key for key, config in registration.topics.items()}
+    for topic in table.topics_of(group.name) - kept:
+        table.drop_queues(topic, group, "absent from registration", outcome)
 
 
 def _take_liveness(
@@ -227,14 +236,15 @@ def _take_liveness(
         now_ms,
         DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms,
         header.haServerAddr,
-        withdrawals_seen=table.withdrawals,
     )
     table.add_live(key, live, connection)
-    if registration.filter_servers:
-        table.filter_servers[key] = registration.filter_servers
-    elif registration.filter_servers is not None:
-        table.filter_servers.pop(key, None)
     return live
+
+
+def _take_filter_servers(table: RouteTable, key: BrokerKey, registration: Registration, outcome: Outcome) -> None:
+    """No word of them (None) leaves those that are known."""
+    if registration.filter_servers is not None:
+        table.set_filter_servers(key, table.live[key].name, registration.filter_servers, outcome)
 
 
 def _accepted(table: RouteTable, header: RegisterBroker, outcome: Outcome) -> Registered:

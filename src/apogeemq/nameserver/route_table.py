@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from apogeemq.model.routes import BrokerGroup, DataVersion, QueueMapping, QueueSettings
-from apogeemq.model.topics import MASTER_ID, PERM_READ_WRITE, PERM_WRITE
+from apogeemq.model.topics import MASTER_ID, PERM_READ_WRITE, PERM_WRITE, is_writable
 from apogeemq.nameserver import changes
 from apogeemq.nameserver.changes import Change, MinIdNotice, Outcome
 from apogeemq.nameserver.liveness import BrokerKey, DeadlineIndex
@@ -22,6 +22,7 @@ from apogeemq.protocol.bodies.registration_index import RegistrationIndex
 
 RESTORED = 0  # "connection" of a broker read from the snapshot; real connections count from 1
 _UNBOUND = -1
+_MAX_SHARED_SETTINGS = 10_000
 
 
 class LiveBroker(msgspec.Struct):
@@ -37,7 +38,7 @@ class LiveBroker(msgspec.Struct):
     # Of the last registration, so that the next one need not be decoded where it says the same.
     identity: tuple[object, ...] = ()
     index: RegistrationIndex | None = None
-    withdrawals_seen: int = 0
+    overrulings_seen: int = 0
 
     @property
     def is_restored(self) -> bool:
@@ -59,7 +60,9 @@ class RouteTable:
         self.filter_servers: dict[BrokerKey, list[str]] = {}
         self.queue_mappings: dict[str, dict[str, QueueMapping]] = {}
         self.restored_count = 0
-        self.withdrawals = 0  # brokers and topics taken away so far: a repeated registration may bring them back
+        # Times that something a broker had said was taken away or changed by somebody else. A registration that
+        # comes after that counts whole, even where it repeats what the broker said before.
+        self.overrulings = 0
         self._deadlines = DeadlineIndex(self._deadline_of)
         self._by_connection: dict[int, set[BrokerKey]] = {}
         self._shared_settings: dict[QueueSettings, QueueSettings] = {}
@@ -68,7 +71,9 @@ class RouteTable:
 
     def add_live(self, key: BrokerKey, live: LiveBroker, connection: int) -> None:
         """The broker lives, in place of what was known of it, as long as this connection and its word hold."""
-        self.forget_live(key)
+        known = self.live.get(key)
+        if known is not None:
+            self._unbind(key, known)
         self.live[key] = live
         self.bind(key, live, connection)
         self._deadlines.track(key, live.deadline_ms)
@@ -77,6 +82,7 @@ class RouteTable:
         live = self.live.pop(key, None)
         if live is not None:
             self._unbind(key, live)
+            self._deadlines.forget(key)
 
     def bind(self, key: BrokerKey, live: LiveBroker, connection: int) -> None:
         """From now on the broker stands and falls with this connection."""
@@ -130,9 +136,9 @@ class RouteTable:
         for key in keys:
             live = self.live[key]
             cluster, address = key
+            self.set_filter_servers(key, live.name, [], outcome)
             self.forget_live(key)
-            self.filter_servers.pop(key, None)
-            self.withdrawals += 1
+            self.overrulings += 1
             group = self.brokers[live.name]
             was_lowest = live.broker_id == min(group.addresses)
             del group.addresses[live.broker_id]
@@ -166,7 +172,9 @@ class RouteTable:
 
     def _close_writes_without_master(self, group: BrokerGroup, outcome: Outcome) -> None:
         """While a slave acts for its master, the topics of the group can be read only."""
-        if not group.acting_master or min(group.addresses) == MASTER_ID:
+        if not group.acting_master or min(group.addresses) <= MASTER_ID:
+            return
+        if not any(is_writable(queues[group.name].perm) for queues in self.topics.values() if group.name in queues):
             return
         count = self._change_permissions(group.name, lambda perm: perm & ~PERM_WRITE)
         outcome.changes.append(
@@ -187,6 +195,8 @@ class RouteTable:
 
     def shared(self, settings: QueueSettings) -> QueueSettings:
         """One object for equal settings: a large cluster has half a million of them, and few differ."""
+        if len(self._shared_settings) >= _MAX_SHARED_SETTINGS:
+            self._shared_settings.clear()  # those in use live on in the tables
         return self._shared_settings.setdefault(settings, settings)
 
     def drop_queues(self, topic: str, group: BrokerGroup, cause: str, outcome: Outcome) -> None:
@@ -194,7 +204,7 @@ class RouteTable:
         del queues[group.name]
         if not queues:
             del self.topics[topic]
-        self.withdrawals += 1
+        self.overrulings += 1
         outcome.topics.add(topic)
         outcome.changes.append(Change(changes.TOPIC_REMOVED, cause, group.cluster, group.name, topic=topic))
 
@@ -202,6 +212,7 @@ class RouteTable:
         """A single topic, on brokers that are known; with an unknown one among them nothing is done."""
         outcome = Outcome()
         if all(name in self.brokers for name in queues):
+            self.overrulings += 1
             for name, settings in queues.items():
                 self.put_queues(topic, self.brokers[name], settings, "topic registered", outcome)
         return outcome
@@ -232,6 +243,7 @@ class RouteTable:
         return Outcome([change], self.topics_of(broker_name))
 
     def _change_permissions(self, broker_name: str, change: Callable[[int], int]) -> int:
+        self.overrulings += 1
         count = 0
         for queues in self.topics.values():
             settings = queues.get(broker_name)
@@ -240,6 +252,16 @@ class RouteTable:
                 queues[broker_name] = self.shared(changed)
                 count += 1
         return count
+
+    def set_filter_servers(self, key: BrokerKey, broker_name: str, servers: list[str], outcome: Outcome) -> None:
+        """An empty list removes them."""
+        if servers == self.filter_servers.get(key, []):
+            return
+        if servers:
+            self.filter_servers[key] = servers
+        else:
+            del self.filter_servers[key]
+        outcome.topics |= self.topics_of(broker_name)
 
     def topics_of(self, broker_name: str) -> set[str]:
         return {topic for topic, queues in self.topics.items() if broker_name in queues}

@@ -53,7 +53,8 @@ class BrokerHandlers:
     def _take(self, channel: Channel, command: Command, header: headers.RegisterBroker) -> Registered:
         registry, table, body = self._registry, self._registry.table, command.body
         identity = (command.version, *msgspec.structs.astuple(header)[:-2])  # all but the checksum and the zone
-        index = known_index(table, header, identity)
+        must_read_whole = registry.config.delete_topic_with_broker_registration  # what is absent counts
+        index = None if must_read_whole else known_index(table, header, identity)
         registration = index.read_changes(body) if index is not None else None
         if registration is None:
             try:
@@ -73,7 +74,7 @@ class BrokerHandlers:
             registry.now_ms(),
             identity=identity,
             index=index,
-            delete_missing_topics=registry.config.delete_topic_with_broker_registration,
+            delete_missing_topics=must_read_whole,
         )
         registry.apply(registered.outcome)
         return registered
