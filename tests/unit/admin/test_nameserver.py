@@ -158,6 +158,13 @@ async def test_a_server_that_cannot_list_namespaces_is_asked_for_each(tmp_path: 
 
 
 @in_loop
+async def test_a_server_that_says_nothing_to_an_unknown_code_is_asked_for_each(tmp_path: Path) -> None:
+    async with name_server(tmp_path) as (server, address), connections() as pool:
+        server.dispatcher.register(RequestCode.GET_ALL_KV_CONFIG, lambda channel, command: None)  # as in Apache 4.9
+        assert await NameServerAdmin(pool, address, timeout_seconds=0.2).whole_kv() is None
+
+
+@in_loop
 async def test_configuration(tmp_path: Path) -> None:
     async with cluster(tmp_path) as (admin, _):
         assert (await admin.config())["orderMessageEnable"] == "false"
