@@ -73,7 +73,7 @@ def need_of(code: int) -> Need:
 class Account(msgspec.Struct, forbid_unknown_fields=True):
     accessKey: str
     secretKey: str
-    may: list[Need] = [Need.READ]
+    may: list[Need] = msgspec.field(default_factory=lambda: [Need.READ])
 
 
 class _AccountsFile(msgspec.Struct, forbid_unknown_fields=True):
