@@ -112,9 +112,8 @@ def cluster(
 
 
 def test_routes_appear(cluster: Cluster) -> None:
-    expected = {0: cluster.master.address, 1: cluster.slave.address}
-    assert cluster.brokers() == expected
-    assert cluster.route("TBW102") == expected
+    cluster.wait_for_route("TBW102", (0, cluster.master), (1, cluster.slave))
+    assert cluster.brokers() == {0: cluster.master.address, 1: cluster.slave.address}
     assert cluster.route("NoSuchTopic") == {}
 
 

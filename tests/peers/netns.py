@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Self
+
+_PREFIX = "apogee"
 
 
 class NetNamespaceUnavailable(Exception):
@@ -24,7 +28,7 @@ class NetNamespace:
     _numbers = itertools.count()
 
     def __init__(self) -> None:
-        self.name = f"apogee-{os.getpid()}-{next(self._numbers)}"
+        self.name = f"{_PREFIX}-{os.getpid()}-{next(self._numbers)}"
         # Below the kernel's range for outgoing connections; ten apart leaves room for a broker's P-2 and P+1.
         self._ports = itertools.count(20_002, 10)
 
@@ -35,6 +39,7 @@ class NetNamespace:
             )
         if os.geteuid() != 0:
             raise NetNamespaceUnavailable("making a network namespace needs root, and the tests do not run as root")
+        _remove_leftovers()
         added = _ip("netns", "add", self.name)
         if added.returncode:
             raise NetNamespaceUnavailable(f"no network namespace can be made here: {added.stderr.strip()}")
@@ -53,6 +58,14 @@ class NetNamespace:
     def free_port(self) -> int:
         """A port P of the namespace's 127.0.0.1 with P-2 and P+1 free as well."""
         return next(self._ports)
+
+
+def _remove_leftovers() -> None:
+    """Namespaces of test runs that were killed: their processes died with them, the names stay."""
+    for line in _ip("netns", "list").stdout.splitlines():
+        owned = re.match(rf"{_PREFIX}-(\d+)-\d+", line)
+        if owned and not Path("/proc", owned[1]).exists():
+            _ip("netns", "delete", owned[0])
 
 
 def _ip(*args: str) -> subprocess.CompletedProcess[str]:
