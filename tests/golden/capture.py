@@ -70,9 +70,11 @@ def _captured(folder: Path, only: str) -> Iterator[tuple[Path, str]]:
                 if version in scenario.versions and only in str(path):
                     print(f"==> {path.relative_to(ROOT)}", flush=True)
                     yield path, _answers(version, scenario, folder / version / scenario.name, netns)
-        for group, text in java_frames.captured(version, folder / version, only):
-            print(f"==> {frames_path(version, group).relative_to(ROOT)}", flush=True)
-            yield frames_path(version, group), text
+            for group, capture in java_frames.GROUPS.items():
+                path = frames_path(version, group)
+                if only in str(path):
+                    print(f"==> {path.relative_to(ROOT)}", flush=True)
+                    yield path, capture(version, folder / version / group, netns)
 
 
 @contextlib.contextmanager

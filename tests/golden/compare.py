@@ -22,7 +22,7 @@ MASKED = {
     "serializeTypeCurrentRPC": "Apache 5.x answers in JSON whatever the request's codec; ours in the request's codec",
     "extFields": "absent and empty are the same to every client, and Apache writes now one, now the other",
     "remark of a Java exception": "names a Java class and line; ours must say something of its own",
-    "of 4.9": "keys that came with 5.0, how text is escaped, and the address of the FAQ; see `_as_4_9`",
+    "of 4.9": "keys that came with 5.0, how text is escaped, and the address of the FAQ; see `as_4_9`",
     "configuration": "paths, ports and keys that only one of them has; see `_config_differences`",
 }
 
@@ -65,7 +65,7 @@ def _body_differences(theirs: bytes, ours: bytes, version: str) -> Iterator[str]
         yield from _config_differences(theirs.decode(), ours.decode())
         return
     if theirs.startswith(b"{") and ours.startswith(b"{"):
-        if version == V4 and _as_4_9(parsed(theirs)) == _as_4_9(parsed(ours)):
+        if version == V4 and as_4_9(parsed(theirs)) == as_4_9(parsed(ours)):
             return
         if parsed(theirs) == parsed(ours) and Counter(theirs) == Counter(ours):
             return
@@ -83,11 +83,11 @@ def parsed(body: bytes) -> Any:
     return value
 
 
-def _as_4_9(value: Any) -> Any:
+def as_4_9(value: Any) -> Any:
     """Without the keys that 4.9 did not know."""
     if isinstance(value, dict):
-        return {key: _as_4_9(item) for key, item in value.items() if key not in _NEW_KEYS}
-    return [_as_4_9(item) for item in value] if isinstance(value, list) else value
+        return {key: as_4_9(item) for key, item in value.items() if key not in _NEW_KEYS}
+    return [as_4_9(item) for item in value] if isinstance(value, list) else value
 
 
 def _config_differences(theirs: str, ours: str) -> Iterator[str]:
