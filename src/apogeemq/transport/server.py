@@ -59,7 +59,7 @@ class Server:
         self._listener: socket.socket | None = None
         self._silent: dict[socket.socket, int] = {}  # accepted, no byte yet -> seconds waited
         self._logged_peers: set[str] = set()
-        self._handovers: set[asyncio.Task[None]] = set()
+        self._handovers: set[asyncio.Task[bool]] = set()
         self._opening_count = 0  # handed over, not open yet
         self._loop: asyncio.AbstractEventLoop | None = None
         self._accept_retry: asyncio.TimerHandle | None = None
@@ -99,7 +99,7 @@ class Server:
         self.stop_accepting()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
-                while self.held_count:
+                while self.held_count or self._handovers:
                     await asyncio.sleep(0.01)
         handovers = tuple(self._handovers)
         for task in handovers:
@@ -237,9 +237,16 @@ class Server:
         self._opening_count += 1
         task = self._loop.create_task(self._connect(connection, context))
         self._handovers.add(task)
-        task.add_done_callback(self._handovers.discard)
+        task.add_done_callback(lambda ended: self._handover_ended(ended, connection))
 
-    async def _connect(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
+    def _handover_ended(self, task: asyncio.Task[bool], connection: socket.socket) -> None:
+        self._handovers.discard(task)
+        if task.cancelled() or not task.result():
+            self._opening_count -= 1
+            connection.close()
+
+    async def _connect(self, connection: socket.socket, context: ssl.SSLContext | None) -> bool:
+        """Says whether a channel came of it."""
         loop = asyncio.get_running_loop()
         peer = _peer_of(connection)  # now: after a failure the socket no longer knows
         try:
@@ -249,12 +256,12 @@ class Server:
                 ssl=context,
                 ssl_handshake_timeout=self.limits.tls_handshake_seconds if context is not None else None,
             )
-        except (OSError, ssl.SSLError) as error:
-            self._opening_count -= 1
+        except OSError as error:
             if context is not None:
                 self.counters.tls_failed += 1
                 self._log_peer(peer, f"failed the TLS handshake: {error}")
-            connection.close()
+            return False
+        return True
 
 
 def _peer_of(connection: socket.socket) -> tuple[str, int]:
