@@ -260,7 +260,7 @@ class Channel(asyncio.Protocol):
             async with asyncio.timeout(timeout_seconds):
                 return await pending
         except TimeoutError:
-            raise RequestTimedOut(f"{self.peer} did not answer code {code} in {timeout_seconds:g} s") from None
+            raise RequestTimedOut(f"{self.peer} did not answer code {code} in {timeout_seconds:.3g} s") from None
         finally:
             self._pending.pop(opaque, None)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
@@ -172,7 +174,7 @@ class ConnectionPool:
                 # Others may wait for the same connection: a caller that gives up does not stop the attempt.
                 return await asyncio.shield(connecting)
         except TimeoutError:
-            raise ConnectFailed(f"cannot connect to {address}: no connection in {timeout_seconds:g} s") from None
+            raise ConnectFailed(f"cannot connect to {address}: no connection in {timeout_seconds:.3g} s") from None
         except asyncio.CancelledError:
             if connecting.cancelled():  # by `close`, not by whoever runs this caller
                 raise ConnectionLost(f"no request to {address}: the connection pool was closed") from None
@@ -196,7 +198,7 @@ class ConnectionPool:
                 f"cannot connect to {address}: no answer in {self._connect_timeout_seconds:g} s"
             ) from None
         except OSError as error:
-            raise ConnectFailed(f"cannot connect to {address}: {error.strerror or error}") from error
+            raise ConnectFailed(f"cannot connect to {address}: {_reason(error)}") from error
         return channel
 
     def _retire(self, channel: PooledChannel) -> None:
@@ -255,6 +257,12 @@ class ConnectionPool:
         log.warning("closed the connection to %s: %s", channel.peer, error)
 
 
+def _reason(error: OSError) -> str:
+    if error.errno and not isinstance(error, socket.gaierror | ssl.SSLError):
+        return os.strerror(error.errno)  # asyncio puts the address there, which is said already
+    return error.strerror or str(error) or type(error).__name__
+
+
 def _seconds_until(deadline: float) -> float:
     return max(deadline - asyncio.get_running_loop().time(), 0.0)
 
@@ -264,4 +272,4 @@ async def _until_writable(channel: PooledChannel, timeout_seconds: float) -> Non
         async with asyncio.timeout(timeout_seconds):
             await channel.writable.wait()
     except TimeoutError:
-        raise RequestTimedOut(f"{channel.target} took no more requests for {timeout_seconds:g} s") from None
+        raise RequestTimedOut(f"{channel.target} took no more requests for {timeout_seconds:.3g} s") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -121,6 +122,19 @@ async def pooled(*args: Any, **kwargs: Any) -> AsyncIterator[ConnectionPool]:
         yield pool
     finally:
         await pool.close()
+
+
+@asynccontextmanager
+async def deaf_port() -> AsyncIterator[str]:
+    """An address that lets nobody in: its queue of connections is full."""
+    with socket.socket() as listener, socket.socket() as first, socket.socket() as second:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        host, port = listener.getsockname()
+        for filler in (first, second):
+            filler.setblocking(False)
+            filler.connect_ex((host, port))
+        yield f"{host}:{port}"
 
 
 class Peer:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from apogeemq.protocol.codec import encode_request
 from apogeemq.transport.flow import Limits
 from apogeemq.transport.tls import TlsMode, TlsServerContexts
-from tests.unit.transport.live import ECHO, on_each_loop, serving, until
+from tests.unit.transport.live import ECHO, Running, on_each_loop, serving, until
 
 MODES = pytest.mark.parametrize("mode", [TlsMode.DISABLED, TlsMode.PERMISSIVE])
 
@@ -118,16 +119,18 @@ async def test_half_a_frame_and_then_nothing_is_closed(caplog: pytest.LogCapture
         assert caplog.text.count("half a frame, then nothing") == 1
 
 
+def received(running: Running, size: int) -> bool:
+    return sum(channel.partial_size for channel in running.server.channels) == size
+
+
 @on_each_loop
 async def test_bytes_that_trickle_do_not_buy_time() -> None:
     async with serving(limits=Limits(partial_frame_seconds=30)) as running:
         peer = await running.connect()
         frame = encode_request(ECHO, 1, None, bytes(1000))
-        sent = 0
-        while sent < 31:
-            peer.send(frame[sent : sent + 1])
-            sent += 1
-            await until(lambda: sum(channel.partial_size for channel in running.server.channels) == sent)
+        for number in range(31):
+            peer.send(frame[number : number + 1])
+            await until(partial(received, running, number + 1))
             running.tick(1)
         assert await peer.closed() == b""
         assert running.server.counters.closed_stalled == 1
@@ -155,12 +158,12 @@ async def test_a_long_frame_over_a_slow_line_has_more_time() -> None:
         peer = await running.connect()
         frame = encode_request(ECHO, 1, None, bytes(100_000))
         peer.send(frame[:50_000])
-        await until(lambda: sum(channel.partial_size for channel in running.server.channels) == 50_000)
+        await until(lambda: received(running, 50_000))
         running.tick(80)
         peer.send(frame[50_000:])
         assert len((await peer.receive())[0].body) == 100_000
         peer.send(frame[:50_000])
-        await until(lambda: sum(channel.partial_size for channel in running.server.channels) == 50_000)
+        await until(lambda: received(running, 50_000))
         running.tick(81)
         assert await peer.closed() == b""
         await peer.close()
