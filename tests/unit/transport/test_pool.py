@@ -15,7 +15,20 @@ from apogeemq.protocol.signing import is_signed_with, signed
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Reply
 from apogeemq.transport.flow import Limits
-from tests.unit.transport.live import ECHO, HOLD, Holding, deaf_port, dispatcher, on_each_loop, pooled, serving, until
+from apogeemq.transport.pool import PooledChannel
+from tests.unit.event_loop import in_loop
+from tests.unit.transport.live import (
+    ECHO,
+    HOLD,
+    Holding,
+    RecordingTransport,
+    deaf_port,
+    dispatcher,
+    on_each_loop,
+    pooled,
+    serving,
+    until,
+)
 
 
 @on_each_loop
@@ -110,17 +123,24 @@ async def test_a_connection_on_which_nothing_is_answered_is_not_used_again() -> 
         assert running.server.counters.accepted == 2
 
 
-@on_each_loop
+@in_loop
 async def test_a_connection_that_answers_others_is_kept_after_a_timeout() -> None:
-    holding = Holding()
-    async with serving({HOLD: holding}) as running, pooled(suspect_after_seconds=0) as pool:
-        waiting = asyncio.ensure_future(pool.request(running.address, HOLD, timeout_seconds=0.2))
-        await until(lambda: holding.held)
-        assert (await pool.request(running.address, ECHO)).code == 0
+    async with pooled(suspect_after_seconds=0) as pool:
+        channel = PooledChannel(pool, asyncio.get_running_loop(), "host:1")
+        transport = RecordingTransport()
+        channel.connection_made(transport)
+        served = asyncio.ensure_future(pool.request("host:1", ECHO, timeout_seconds=60))
+        unserved = asyncio.ensure_future(pool.request("host:1", HOLD, timeout_seconds=0.01))
+        await asyncio.sleep(0)  # both are sent before any timer can end
+        channel.data_received(encode_reply(transport.answers()[0]))
+        assert (await served).code == 0
         with pytest.raises(RequestTimedOut):
-            await waiting
-        assert (await pool.request(running.address, ECHO)).code == 0
-        assert running.server.counters.accepted == 1
+            await unserved
+        assert not transport.is_closed
+        with pytest.raises(RequestTimedOut):
+            await pool.request("host:1", HOLD, timeout_seconds=0.01)
+        assert transport.is_closed
+        channel.connection_lost(None)
 
 
 @on_each_loop

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from apogeemq.errors import ConfigError, ConnectFailed
+from apogeemq.errors import ConfigError, ConnectFailed, ConnectionLost
 from tests.unit.transport.live import ECHO, deaf_port, on_each_loop, pooled, serving
 
 
@@ -22,12 +22,13 @@ async def test_no_connection_in_time_fails_all_who_wait_for_it() -> None:
 
 @on_each_loop
 async def test_a_caller_in_more_haste_does_not_stop_the_attempt_for_others() -> None:
-    async with deaf_port() as address, pooled(connect_timeout_seconds=0.2) as pool:
+    async with deaf_port() as address, pooled(connect_timeout_seconds=60) as pool:
         patient = asyncio.ensure_future(pool.request(address, ECHO, timeout_seconds=60))
         with pytest.raises(ConnectFailed, match=r"no connection in 0\.01 s"):
             await pool.request(address, ECHO, timeout_seconds=0.01)
         assert not patient.done()
-        with pytest.raises(ConnectFailed, match=r"no answer in 0\.2 s"):
+        await pool.close()
+        with pytest.raises(ConnectionLost):
             await patient
 
 
