@@ -136,10 +136,10 @@ async def test_a_connection_that_answers_others_is_kept_after_a_timeout() -> Non
         assert (await served).code == 0
         with pytest.raises(RequestTimedOut):
             await unserved
-        assert not transport.is_closed
+        assert pool._live("host:1") is channel
         with pytest.raises(RequestTimedOut):
             await pool.request("host:1", HOLD, timeout_seconds=0.01)
-        assert transport.is_closed
+        assert pool._live("host:1") is None
         channel.connection_lost(None)
 
 
