@@ -38,7 +38,7 @@ class Contenders:
         """A server not yet started, with nothing of an earlier one in its folder."""
         work_dir = Path(tempfile.mkdtemp(prefix=f"{side}-", dir=self._folder))
         if side == "ours" and not self._control:
-            return ours.NameServer(work_dir=work_dir)
+            return ours.NameServer(work_dir=work_dir, args=("--log-level", "warning"))
         jvm_args = FIXED_HEAP if fixed_heap else ()
         return apache.NameServer(apache.V5, work_dir=work_dir, heap=HEAP, jvm_args=jvm_args)
 

@@ -21,6 +21,9 @@ LARGE = Cluster(100, 5_000)
 REGISTER_PERIOD_S = 30.0
 """A broker's `registerNameServerPeriod`; nothing makes it register earlier when the name server comes back."""
 
+SETTLE_S = 5.0
+"""How long the cluster has been up before the crash; what came in the last moment may be lost to any snapshot."""
+
 _GET_CLUSTER_INFO = 106
 _MB = ("all resident", "anonymous", "proportional share")
 
@@ -45,7 +48,10 @@ def start(contenders: Contenders, settings: Settings, say: Say) -> Iterator[Row]
 def _started(server: Server) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
     """The server's process, and the seconds from its start to its first answer."""
     began = time.perf_counter()
-    with subprocess.Popen(server.command(), cwd=server.work_dir, stdout=subprocess.PIPE) as child:
+    with (
+        (server.work_dir / "stderr").open("wb") as errors,
+        subprocess.Popen(server.command(), cwd=server.work_dir, stdout=subprocess.PIPE, stderr=errors) as child,
+    ):
         try:
             assert child.stdout is not None
             while b"boot success" not in (line := child.stdout.readline()):
@@ -112,6 +118,7 @@ def restart(contenders: Contenders, settings: Settings, say: Say) -> Iterator[Ro
         with contenders.make(side) as server:
             schedule = _Schedule(SMALL, address(server))
             _wait_for_route(server, SMALL.brokers)
+            time.sleep(SETTLE_S)
             killed = time.perf_counter()
             server.kill()
             schedule.begin()

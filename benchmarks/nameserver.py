@@ -58,13 +58,15 @@ def main(
     if rounds is not None:
         settings = settings._replace(rounds=rounds)
     console = Console(width=None if sys.stdout.isatty() else 160)
+    where = report.machine()
+    console.print(where, highlight=False)
     found = _run(console, list(only or CASES), settings, control)
     report.show(console, found)
     command = shlex.join(["python", "-m", "benchmarks.nameserver", *sys.argv[1:]])
-    report.write_json(json, found, command)
+    report.write_json(json, found, command, where)
     console.print(f"every round: {json}")
     if write_docs:
-        report.write_docs(_DOCS, found, command)
+        report.write_docs(_DOCS, found, command, where)
         console.print(f"written: {_DOCS}")
 
 

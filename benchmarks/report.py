@@ -32,11 +32,13 @@ divided by Apache's. *Rounds' ratios* are the lowest and the highest of any sing
 - "Operations per CPU-second" counts the CPU time of the server's process alone, all its threads.
 - A cluster of B×T is B brokers that each carry all of T topics; C×F is C connections with F requests in flight on each.
 - Route queries are what a Java 5.5.0 client sends, registrations what a 5.5.0 broker sends (plain JSON, with CRC).
-- Apache runs warm: it is loaded until its efficiency stops rising. Heap {heap}, log level WARN, otherwise its defaults.
+- Apache runs warm: it is loaded until its efficiency stops rising. Its heap is {heap}, the rest as it comes. Both log at
+  level WARN.
 - Open loop: requests leave at the same random times for both, at half of what the slower one can do at 16×1; a latency
   counts from when its request was due.
 - After `kill -9`, made-up brokers register as Apache's do: every 30 s, evenly spread, and not earlier because the name
-  server is back. *Some route* has at least one broker, *whole route* has all.
+  server is back; they and the server had run for some seconds before. *Some route* has at least one broker, *whole
+  route* has all.
 """
 
 
@@ -57,16 +59,16 @@ def line(row: Row) -> str:
     return f"{case}: {metric}: {ours} beside {theirs}, {ratio}"
 
 
-def write_json(path: Path, found: Sequence[Row], command: str) -> None:
+def write_json(path: Path, found: Sequence[Row], command: str, where: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [{**msgspec.to_builtins(row), "median": row.median, "ratio": row.ratio, "met": row.met} for row in found]
-    report = {"command": command, "machine": machine(), "rows": rows}
+    report = {"command": command, "machine": where, "rows": rows}
     path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
 
 
-def write_docs(path: Path, found: Sequence[Row], command: str) -> None:
+def write_docs(path: Path, found: Sequence[Row], command: str, where: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [_INTRODUCTION.format(command=command, machine=machine(), heap=HEAP)]
+    lines = [_INTRODUCTION.format(command=command, machine=where, heap=HEAP)]
     lines.append(_markdown(_HEADINGS))
     lines.append(_markdown(["---", "---", "---:", "---:", "---:", "---", "---", "---"]))
     lines += [_markdown(_cells(row)) for row in found]
@@ -74,13 +76,14 @@ def write_docs(path: Path, found: Sequence[Row], command: str) -> None:
 
 
 def machine() -> str:
-    """One line that says where the figures come from."""
+    """One line that says where the figures come from; asked before the load starts."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.split('"')[1]
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"{today}: {os.cpu_count()} cores ({_processor()}), {memory_gb:.0f} GB, Linux {platform.release()}, "
-        f"Python {platform.python_version()}, Java {java}, Apache RocketMQ {apache.V5}."
+        f"Python {platform.python_version()}, Java {java}, Apache RocketMQ {apache.V5}; "
+        f"load average {os.getloadavg()[0]:.1f} before the run."
     )
 
 
