@@ -18,7 +18,7 @@ import pytest
 from tests.interop.mqadmin_script import BROKER, CLUSTER, MASKS, NOT_ASKED, SCRIPT, UNORDERED, Mask, Step
 from tests.peers import apache, ours
 from tests.peers.netns import NetNamespace
-from tests.peers.process import Process
+from tests.peers.process import Process, wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
@@ -39,6 +39,9 @@ class World:
     broker: apache.Broker
     mqadmin: apache.AdminShell
     names: dict[str, str]
+
+    def has_broker(self) -> bool:
+        return BROKER in self.mqadmin.run("clusterList", "-n", self.names["namesrv"])
 
     def answer(self, step: Step) -> str:
         command = shlex.split(step.command.format_map(self.names))
@@ -120,6 +123,8 @@ def worlds(
         for world in both:
             world.broker.wait_until_ready()
             world.mqadmin.wait_until_ready()
+            # On a busy machine a broker's first registration may time out; it tries again.
+            wait_for(world.has_broker, f"the broker is registered in {world.folder.name}", timeout_s=90)
         yield both
 
 
