@@ -32,8 +32,8 @@ divided by Apache's. *Rounds' ratios* are the lowest and the highest of any sing
 - "Operations per CPU-second" counts the CPU time of the server's process alone, all its threads.
 - A cluster of B×T is B brokers that each carry all of T topics; C×F is C connections with F requests in flight on each.
 - Route queries are what a Java 5.5.0 client sends, registrations what a 5.5.0 broker sends (plain JSON, with CRC).
-- Apache runs warm: it is loaded until its efficiency stops rising. Its heap is {heap}, the rest as it comes. Both log at
-  level WARN.
+- Apache runs warm: it is loaded until its efficiency stops rising. Its heap is {heap}, the rest as it comes.
+- Both log at level WARN.
 - Open loop: requests leave at the same random times for both, at half of what the slower one can do at 16×1; a latency
   counts from when its request was due.
 - After `kill -9`, made-up brokers register as Apache's do: every 30 s, evenly spread, and not earlier because the name
