@@ -7,7 +7,9 @@ and whatever index the machine's Maven is configured for is used.
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -55,11 +57,8 @@ class PeersUnavailable(Exception):
 
 def resolve(version: str) -> Path:
     """The folder with the jars of `version`, resolved by Maven on first use. PeersUnavailable if that cannot be."""
-    for command, package in (("java", "a JDK"), ("javac", "a JDK")):
-        if shutil.which(command) is None:
-            raise PeersUnavailable(
-                f"Apache RocketMQ needs Java 17 or newer, and there is no `{command}` ({package}) here"
-            )
+    if problem := _java_problem():
+        raise PeersUnavailable(f"Apache RocketMQ needs a JDK of version 17 or newer, and {problem}")
     cache = Path(os.environ.get("APOGEE_CACHE") or Path.home() / ".cache" / "apogeemq") / "peers" / version
     library, done = cache / "lib", cache / "done"
     cache.mkdir(parents=True, exist_ok=True)
@@ -69,6 +68,18 @@ def resolve(version: str) -> Path:
             _resolve_with_maven(version, cache, library)
             done.touch()
     return library
+
+
+@functools.cache
+def _java_problem() -> str | None:
+    for command in ("java", "javac"):
+        if shutil.which(command) is None:
+            return f"there is no `{command}` here"
+    shown = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', shown)
+    if version is None or int(version[1]) < 17:
+        return f"`java` here is {shown.strip().splitlines()[0] if shown.strip() else 'unusable'}"
+    return None
 
 
 def _resolve_with_maven(version: str, cache: Path, library: Path) -> None:
