@@ -16,6 +16,7 @@ was given and could not be written is skipped, and a reader sees the gap. Called
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,8 @@ from apogeemq.nameserver.changes import Change
 
 MAX_READ_BYTES = 1024 * 1024
 _INDEX_EVERY = 1000  # lines between two remembered positions
+
+_NAME = re.compile(r"routes-([0-9]{20})\.jsonl")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -59,10 +62,10 @@ class Journal:
         self.failure_count = 0
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._firsts = sorted(int(path.stem.removeprefix("routes-")) for path in folder.glob("routes-*.jsonl"))
+            self._firsts = sorted(int(match[1]) for path in folder.iterdir() if (match := _NAME.fullmatch(path.name)))
             self.next_sequence = max(next_sequence, self._repair_tail())
             if self._firsts:
-                self._open_newest()
+                self._open(self._firsts[-1])
         except (OSError, ValueError) as error:
             raise StorageFailed(f"cannot open the route journal in {folder}: {error}") from error
 
@@ -97,14 +100,14 @@ class Journal:
             self._descriptor = -1
 
     def read(self, from_sequence: int, max_lines: int) -> JournalPage:
-        """Lines from a number on, at most a megabyte; safe to call from another thread than `append`'s."""
+        """Lines from a number on, at most a megabyte (or one line); may be called from another thread than `append`."""
         firsts, marks, last = list(self._firsts), list(self._marks), self.last_sequence
         start = max(1, bisect_right(firsts, from_sequence)) - 1
         found: list[bytes] = []
         size, next_sequence = 0, from_sequence
         for first in firsts[start:]:
             position = 0
-            if first == firsts[-1] and marks:
+            if marks and marks[0][0] == first:  # they are this file's, whatever was rotated meanwhile
                 at = bisect_right(marks, (from_sequence, self._max_file_size * 2)) - 1
                 position = marks[at][1] if at >= 0 else 0
             try:
@@ -116,7 +119,8 @@ class Journal:
                         sequence = _sequence_of(line).seq
                         if sequence < from_sequence:
                             continue
-                        if sequence > last or len(found) >= max_lines or size + len(line) > MAX_READ_BYTES:
+                        is_full = len(found) >= max_lines or (found and size + len(line) > MAX_READ_BYTES)
+                        if sequence > last or is_full:
                             return JournalPage(b"".join(found), next_sequence)
                         found.append(line)
                         size += len(line)
@@ -132,16 +136,16 @@ class Journal:
     def _path(self, first: int) -> Path:
         return self._folder / f"routes-{first:020d}.jsonl"
 
-    def _open_newest(self) -> None:
-        self._descriptor = os.open(self._path(self._firsts[-1]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    def _open(self, first: int) -> None:
+        self._descriptor = os.open(self._path(first), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._size = os.fstat(self._descriptor).st_size
-        self._marks = [(self._firsts[-1], 0)]
+        self._marks = [(first, 0)]
 
     def _rotate(self, first: int) -> None:
         self.close()
+        self._open(first)
         if not self._firsts or self._firsts[-1] != first:
             self._firsts.append(first)
-        self._open_newest()
         while len(self._firsts) > self._max_files:
             self._path(self._firsts.pop(0)).unlink(missing_ok=True)
 
