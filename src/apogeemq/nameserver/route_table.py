@@ -160,9 +160,12 @@ class RouteTable:
             self.drop_queues(topic, group, cause, outcome)
 
     def settle_clusters(self, group: BrokerGroup) -> None:
-        """A name may be registered under several clusters; those without a live broker of it no longer list it."""
+        """A name may be registered under several clusters; those without a live broker of it no longer list it.
+
+        The group's own cluster is that of the broker who has been there longest.
+        """
         inhabited = [key[0] for key, live in self.live.items() if live.name == group.name]
-        if inhabited and group.cluster not in inhabited:
+        if inhabited:
             group.cluster = inhabited[0]
         for cluster, names in list(self.clusters.items()):
             if group.name in names and cluster not in inhabited:
