@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -37,12 +38,23 @@ LANGUAGES: Final = (
     "NODE_JS",
 )
 
-# Keys no JSON header from a peer is meant to hold; whoever decodes overwrites these fields in any case.
+# Keys no JSON header from a peer is meant to hold; body and codec are overwritten in any case.
 _WIRE_NAMES = {"ext_json": "extFields", "body": "#body", "codec": "#codec", "ext_map": "#ext", "shortcut": "#shortcut"}
 
 
-Shortcut: TypeAlias = tuple[Any, str]  # a function from text to bytes or None, and the text
 NO_FIELDS: Final = msgspec.Raw(b"{}")
+
+
+# The next two are types of our own so that no JSON is ever decoded into them: a peer that could fill these fields
+# of a command would sign other fields than a handler reads, or have functions called.
+
+
+class FieldMap(dict[str, str]):
+    """Extension fields by name."""
+
+
+class Shortcut(tuple[Callable[[str], bytes | None], str]):
+    """A function from text to an answer's body, and the text."""
 
 
 class Command(msgspec.Struct, rename=_WIRE_NAMES):
@@ -61,7 +73,7 @@ class Command(msgspec.Struct, rename=_WIRE_NAMES):
     ext_json: msgspec.Raw = NO_FIELDS
     body: bytes = b""
     codec: int = JSON
-    ext_map: dict[str, str] | None = None
+    ext_map: FieldMap | None = None
     # Set by a handler whose answer is a mere look-up: the function and its key.
     shortcut: Shortcut | None = None
 
@@ -80,16 +92,16 @@ class Command(msgspec.Struct, rename=_WIRE_NAMES):
         return self.ext_map
 
 
-def _fields_from_json(text: msgspec.Raw) -> dict[str, str]:
+def _fields_from_json(text: msgspec.Raw) -> FieldMap:
     try:
         fields = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise ProtocolError(f"extFields: {error}") from None
     if fields is None:
-        return {}
+        return FieldMap()
     if not isinstance(fields, dict):
         raise ProtocolError("extFields is not an object")
-    return {name: field_text(value) for name, value in fields.items() if value is not None}
+    return FieldMap((name, field_text(value)) for name, value in fields.items() if value is not None)
 
 
 def field_text(value: Any) -> str:

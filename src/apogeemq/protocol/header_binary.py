@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from struct import Struct, error
 
 from apogeemq.errors import ProtocolError
-from apogeemq.protocol.command import BINARY, LANGUAGES, Command, CommandHead
+from apogeemq.protocol.command import BINARY, LANGUAGES, Command, CommandHead, FieldMap
 
 _FIXED = Struct(">hBhiii")  # code, language, version, opaque, flag, remark length
 _INT16 = Struct(">h")
@@ -69,11 +69,11 @@ def _text(header: bytes, position: int, length: int) -> tuple[str, int]:
     return header[position:end].decode(), end
 
 
-def _fields(header: bytes, position: int, length: int) -> dict[str, str]:
+def _fields(header: bytes, position: int, length: int) -> FieldMap:
     end = position + length
     if length < 0 or end > len(header):
         raise ProtocolError(f"binary header: {length} bytes of fields run past the header")
-    fields: dict[str, str] = {}
+    fields = FieldMap()
     while position < end:
         (name_length,) = _INT16.unpack_from(header, position)
         name, position = _text(header, position + 2, name_length)

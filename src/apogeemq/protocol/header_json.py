@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from apogeemq.errors import ProtocolError
-from apogeemq.protocol.command import Command, CommandHead, field_text
+from apogeemq.protocol.command import Command, CommandHead, FieldMap, field_text
 
 _decode = msgspec.json.Decoder(Command, strict=False).decode
 _encode = msgspec.json.Encoder().encode
@@ -43,12 +43,9 @@ def encode(head: CommandHead, fields: Mapping[str, str] | None) -> bytes:
 
 def decode(header: bytes) -> Command:
     try:
-        command = _decode(header)
+        return _decode(header)
     except _BAD_JSON:
         return _decode_leniently(header)
-    # Whatever a peer wrote there: these are ours, and a signature must cover the fields a handler reads.
-    command.ext_map = command.shortcut = None
-    return command
 
 
 def _decode_leniently(header: bytes) -> Command:
@@ -63,7 +60,7 @@ def _decode_leniently(header: bytes) -> Command:
         command = msgspec.convert(_known_values(raw), Command, strict=False)
         fields = raw.get("extFields")
         if isinstance(fields, dict):
-            command.ext_map = {name: field_text(value) for name, value in fields.items() if value is not None}
+            command.ext_map = FieldMap((name, field_text(value)) for name, value in fields.items() if value is not None)
             command.ext_json = msgspec.Raw(_encode(command.ext_map))
         return command
     except _BAD_JSON as error:

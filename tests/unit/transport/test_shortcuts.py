@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apogeemq.protocol.codec import encode_frame, encode_ok, encode_request
-from apogeemq.protocol.command import BINARY, Command, CommandHead
+from apogeemq.protocol.command import BINARY, Command, CommandHead, Shortcut
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Reply
 from tests.unit.event_loop import in_loop
@@ -22,7 +22,7 @@ class Library:
     def __call__(self, channel: Channel, command: Command) -> Reply:
         self.asked += 1
         topic = command.fields().get("topic", "")
-        command.shortcut = (self.texts.get, topic)
+        command.shortcut = Shortcut((self.texts.get, topic))
         return encode_ok(command, self.texts.get(topic, b"nothing"))
 
 

@@ -12,7 +12,7 @@ from apogeemq.nameserver.registry import Registry
 from apogeemq.protocol.bodies import routes
 from apogeemq.protocol.codec import encode_ok, encode_reply
 from apogeemq.protocol.codes import RequestCode, ResponseCode
-from apogeemq.protocol.command import Command
+from apogeemq.protocol.command import Command, Shortcut
 from apogeemq.protocol.headers import nameserver as headers
 from apogeemq.protocol.versions import V4_9_4
 from apogeemq.transport.channel import Channel
@@ -50,7 +50,7 @@ class RouteHandlers:
         look_up = self._cached_standard if is_standard else self._cached_bare
         body = look_up(topic)
         if body is not None and header.zone_mode is None and not self._registry.table.restored_count:
-            command.shortcut = (look_up, topic)
+            command.shortcut = Shortcut((look_up, topic))
             return encode_ok(command, body)
         return self._get_route_slowly(command, header, topic, is_standard)
 
