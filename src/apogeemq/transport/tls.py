@@ -235,10 +235,15 @@ class TlsServerContexts:
         """Reload when the files change, until cancelled. Returns at once when there are no files to watch."""
         if not self._loaded:
             return
-        from watchfiles import awatch  # with anyio it costs 6 MB, for the servers that use it
+        try:
+            await self._watch_folders({Path(path).absolute().parent for path in self._loaded})
+        except (OSError, RuntimeError) as error:
+            log.error("TLS files are not watched, a restart will be needed to renew them: %s", error)
 
-        # Folders, because a certificate is usually renewed by renaming a new file, or a link, over the old.
-        folders = {Path(path).absolute().parent for path in self._loaded}
+    async def _watch_folders(self, folders: set[Path]) -> None:
+        """Folders, because a certificate is usually renewed by renaming a new file, or a link, over the old."""
+        from watchfiles import awatch  # here, because few servers have certificates and it is not small
+
         changes = awatch(*folders, watch_filter=None, recursive=False, step=_WATCH_STEP_MS)
         next_change = asyncio.ensure_future(anext(changes, None))
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -181,6 +182,15 @@ async def test_links_that_are_turned_are_seen(authority: Authority, tmp_path: Pa
         (mount / "..new").symlink_to("../two")
         (mount / "..new").replace(mount / "..data")
         await contexts.reloaded.wait()
+
+
+@on_each_loop
+async def test_files_that_cannot_be_watched_are_said_so(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    contexts = contexts_of(authority)
+    shutil.rmtree(authority.folder)
+    await contexts.watch()
+    assert "TLS files are not watched" in caplog.text
+    assert contexts.context() is not None
 
 
 @on_each_loop
