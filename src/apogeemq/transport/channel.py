@@ -260,7 +260,9 @@ class Channel(asyncio.Protocol):
             async with asyncio.timeout(timeout_seconds):
                 return await pending
         except TimeoutError:
-            raise RequestTimedOut(f"{self.peer} did not answer code {code} in {timeout_seconds:.3g} s") from None
+            raise RequestTimedOut(
+                f"{self.peer} did not answer code {code} in {round(timeout_seconds, 2):g} s"
+            ) from None
         finally:
             self._pending.pop(opaque, None)
 

@@ -138,6 +138,7 @@ async def _resolve(host: str, port: int) -> list[str]:
 def _http_get(url: str, timeout_seconds: float) -> str:
     """The body of a 200 answer. Raises OSError. Blocks: for a worker thread."""
     from http.client import HTTPException  # here, because few processes need HTTP and it takes megabytes
+    from urllib.error import HTTPError
     from urllib.request import ProxyHandler, build_opener
 
     give_up_at = time.monotonic() + timeout_seconds
@@ -152,6 +153,9 @@ def _http_get(url: str, timeout_seconds: float) -> str:
                     raise OSError(f"the answer is longer than {MAX_ANSWER_SIZE} bytes")
                 if time.monotonic() > give_up_at:
                     raise OSError(f"the answer is not complete after {timeout_seconds:g} s")
+    except HTTPError as error:
+        error.close()  # it holds the connection
+        raise OSError(f"status {error.code}") from None
     except (HTTPException, ValueError) as error:
         raise OSError(f"not HTTP: {error!r}") from None
     return body.decode(errors="replace")

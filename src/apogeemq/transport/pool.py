@@ -174,7 +174,9 @@ class ConnectionPool:
                 # Others may wait for the same connection: a caller that gives up does not stop the attempt.
                 return await asyncio.shield(connecting)
         except TimeoutError:
-            raise ConnectFailed(f"cannot connect to {address}: no connection in {timeout_seconds:.3g} s") from None
+            raise ConnectFailed(
+                f"cannot connect to {address}: no connection in {round(timeout_seconds, 2):g} s"
+            ) from None
         except asyncio.CancelledError:
             if connecting.cancelled():  # by `close`, not by whoever runs this caller
                 raise ConnectionLost(f"no request to {address}: the connection pool was closed") from None
@@ -272,4 +274,4 @@ async def _until_writable(channel: PooledChannel, timeout_seconds: float) -> Non
         async with asyncio.timeout(timeout_seconds):
             await channel.writable.wait()
     except TimeoutError:
-        raise RequestTimedOut(f"{channel.target} took no more requests for {timeout_seconds:.3g} s") from None
+        raise RequestTimedOut(f"{channel.target} took no more requests for {round(timeout_seconds, 2):g} s") from None

@@ -136,8 +136,8 @@ async def test_the_first_line_of_the_answer_is_the_list(site: AddressServer) -> 
         (200, b"<html>hello</html>", "is not of the form host:port"),
         (200, b"\xff\xfe:1 x", "is not of the form host:port"),
         (200, b"a:1;" * MAX_ANSWER_SIZE, "longer than 65536 bytes"),
-        (404, b"a:1", "404"),
-        (500, b"a:1", "500"),
+        (404, b"a:1", "status 404"),
+        (500, b"a:1", "status 500"),
         (204, b"", "status 204"),
     ],
 )
