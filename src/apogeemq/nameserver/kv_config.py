@@ -1,7 +1,8 @@
 """Key-value configuration: namespace, key, value; kept in Apache's file format.
 
 A change is taken only once it is on the disk: the new content is written first, then becomes the table. Writers
-take turns; readers see the old table until then.
+take turns; readers see the old table until then. A change that has begun is finished even when whoever asked for it
+is gone.
 """
 
 from __future__ import annotations
@@ -45,25 +46,22 @@ class KvConfig:
         return None if values is None else msgspec.json.encode(KvTable(values))
 
     async def put(self, namespace: str, key: str, value: str | None) -> None:
-        async with self._turn:
-            values = dict(self.table.get(namespace, {}))
-            if value is None:
-                values.pop(key, None)
-            else:
-                values[key] = value
-            await self._replace({**self.table, namespace: values})
+        await asyncio.shield(self._keep(namespace, key, value))
 
     async def delete(self, namespace: str, key: str) -> None:
         """A namespace once used stays, empty, as in Apache."""
-        async with self._turn:
-            if namespace in self.table:
-                values = {name: value for name, value in self.table[namespace].items() if name != key}
-                await self._replace({**self.table, namespace: values})
+        await asyncio.shield(self._keep(namespace, key, None, makes_namespace=False))
 
-    async def _replace(self, table: Table) -> None:
-        content = msgspec.json.encode(_KvFile(table))
-        await asyncio.to_thread(write_atomically, self._path, content)
-        self.table = table
+    async def _keep(self, namespace: str, key: str, value: str | None, *, makes_namespace: bool = True) -> None:
+        async with self._turn:
+            if namespace not in self.table and not makes_namespace:
+                return
+            values = {name: known for name, known in self.table.get(namespace, {}).items() if name != key}
+            if value is not None:
+                values[key] = value
+            table = {**self.table, namespace: values}
+            await asyncio.to_thread(write_atomically, self._path, msgspec.json.encode(_KvFile(table)))
+            self.table = table
 
 
 def _parse(data: bytes) -> Table:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from apogeemq.errors import ConfigError, RequestRefused
+from apogeemq.errors import ConfigError, RequestRefused, StorageFailed
 from apogeemq.nameserver.config import NameServerConfig, ServerSettings, is_frozen
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.runtime.atomic_file import write_atomically
@@ -31,11 +31,17 @@ class LiveConfig:
         return self._settings.shown()
 
     async def update(self, text: str) -> None:
-        """Unknown keys are ignored, as Apache does. A black-listed key or a bad value refuses the whole update."""
+        """Unknown keys are ignored, as Apache does. A black-listed key or a bad value refuses the whole update.
+
+        One that has begun is finished even when whoever asked for it is gone.
+        """
         try:
             given = parse_properties(text)
         except ConfigError as error:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        await asyncio.shield(self._take(given))
+
+    async def _take(self, given: dict[str, str]) -> None:
         async with self._turn:
             current = self._settings.config
             if any(is_frozen(key, current) for key in given):
@@ -54,7 +60,15 @@ class LiveConfig:
 
 def _save(path: Path, wanted: dict[str, str]) -> None:
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
     except FileNotFoundError:
-        text = ""
-    write_atomically(path, edit_properties(text, wanted).encode())
+        content = b""
+    except OSError as error:
+        raise StorageFailed(f"cannot read {path}: {error.strerror or error}") from error
+    encoding = "utf-8"
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError:
+        encoding = "latin-1"  # what Java takes such files to be in
+        text = content.decode(encoding)
+    write_atomically(path, edit_properties(text, wanted).encode(encoding))

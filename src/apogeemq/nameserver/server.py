@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apogeemq.errors import RequestRefused, StorageFailed
+from apogeemq.errors import RequestRefused
 from apogeemq.nameserver.changes import MinIdNotice
 from apogeemq.nameserver.config import NameServerConfig, ServerSettings
 from apogeemq.nameserver.handlers.brokers import BrokerHandlers
@@ -108,8 +107,7 @@ class NameServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self.snapshots is not None:
-            with contextlib.suppress(StorageFailed):
-                await self.snapshots.save(self.registry)
+            await self.snapshots.save_if_stale(self.registry)
         if self._status is not None:
             await self._status.stop()
         if self._outward is not None:

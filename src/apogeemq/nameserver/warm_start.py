@@ -25,6 +25,7 @@ class SnapshotKeeper:
     def __init__(self, folder: Path) -> None:
         self._path = folder / SNAPSHOT_FILE
         self._encoding_seconds = 0.0
+        self._turn = asyncio.Lock()
         self.failure_count = 0
 
     def restore(self, registry: Registry, serve_ms: int) -> int:
@@ -49,21 +50,24 @@ class SnapshotKeeper:
     async def keep(self, registry: Registry) -> None:
         while True:
             await asyncio.sleep(max(_SAVE_SECONDS, self._encoding_seconds / _ENCODING_SHARE))
-            if registry.is_snapshot_stale:
-                try:
-                    await self.save(registry)
-                except StorageFailed as error:
-                    self.failure_count += 1
-                    log.error("the route snapshot is out of date: %s", error)
+            await self.save_if_stale(registry)
 
-    async def save(self, registry: Registry) -> None:
-        registry.is_snapshot_stale = False
-        started = time.perf_counter()
-        sequence = registry.journal.last_sequence if registry.journal is not None else 0
-        content = encode_snapshot(registry.table, sequence)
-        self._encoding_seconds = time.perf_counter() - started
-        try:
-            await asyncio.to_thread(write_atomically, self._path, content, keep_previous=False)
-        except StorageFailed:
-            registry.is_snapshot_stale = True
-            raise
+    async def save_if_stale(self, registry: Registry) -> None:
+        """A write that has begun is finished even when the caller is cancelled; the next one waits for it."""
+        await asyncio.shield(self._save_if_stale(registry))
+
+    async def _save_if_stale(self, registry: Registry) -> None:
+        async with self._turn:
+            if not registry.is_snapshot_stale:
+                return
+            registry.is_snapshot_stale = False
+            started = time.perf_counter()
+            sequence = registry.journal.last_sequence if registry.journal is not None else 0
+            content = encode_snapshot(registry.table, sequence)
+            self._encoding_seconds = time.perf_counter() - started
+            try:
+                await asyncio.to_thread(write_atomically, self._path, content, keep_previous=False)
+            except StorageFailed as error:
+                registry.is_snapshot_stale = True
+                self.failure_count += 1
+                log.error("the route snapshot is out of date: %s", error)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from apogeemq.model.routes import QueueSettings
 from apogeemq.nameserver import changes
 from apogeemq.nameserver.changes import Change
 from apogeemq.nameserver.journal import MAX_READ_BYTES, Journal, JournalPage
+from tests.unit.nameserver.disk import file_size_limit
 
 TIME_MS = 1_700_000_000_000
 
@@ -38,17 +36,6 @@ def numbers(page: JournalPage) -> list[int]:
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-@contextmanager
-def file_size_limit(size: int) -> Iterator[None]:
-    """No file of this process may grow beyond `size` bytes: the kernel's way to say that a disk is full."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_line_says_what_happened_and_leaves_out_what_means_nothing(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -46,19 +47,19 @@ class SettingsHandlers:
         header = headers.read_kv_key(command)
         if header.namespace is None or header.key is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
-        change = self._kv.put(header.namespace, header.key, header.value)
+        change = partial(self._kv.put, header.namespace, header.key, header.value)
         return self._when_kept(command, change, header.namespace, header.key)
 
     def delete_kv(self, channel: Channel, command: Command) -> Reply:
         header = headers.read_kv_key(command)
         namespace, key = header.namespace or "", header.key or ""
-        return self._when_kept(command, self._kv.delete(namespace, key), namespace, key)
+        return self._when_kept(command, partial(self._kv.delete, namespace, key), namespace, key)
 
     def _when_kept(
-        self, command: Command, change: Coroutine[None, None, None], namespace: str, key: str
+        self, command: Command, change: Callable[[], Awaitable[None]], namespace: str, key: str
     ) -> asyncio.Future[bytes]:
         async def keep() -> bytes:
-            await change
+            await change()
             if namespace == ORDER_TOPIC_NAMESPACE:
                 self._registry.topics_changed({key})
             return encode_reply(command)
