@@ -26,6 +26,7 @@ AfterHook: TypeAlias = "Callable[[Channel, Command, Reply], None]"
 
 GO_AWAY_SINCE_VERSION = 476  # clients after 5.3.1 know the answer "please go away"
 BUSY_REMARK = "[OVERLOAD]system busy, start flow control for a while"
+MAX_REMARK_LENGTH = 32 * 1024  # remarks quote what was asked, which may be as long as a frame; a header may not
 
 
 class Dispatcher:
@@ -81,9 +82,13 @@ class Dispatcher:
     def failure_reply(self, command: Command, error: BaseException) -> bytes:
         """The answer to a request whose handler raised."""
         if isinstance(error, RequestRefused):
-            return encode_reply(command, error.code, error.remark)
+            return encode_reply(command, error.code, error.remark and _shortened(error.remark))
         self.failure_count += 1
         if isinstance(error, ApogeeError):
-            return encode_reply(command, ResponseCode.SYSTEM_ERROR, str(error))
+            return encode_reply(command, ResponseCode.SYSTEM_ERROR, _shortened(str(error)))
         log.error("request code %d failed", command.code, exc_info=error)
-        return encode_reply(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        return encode_reply(command, ResponseCode.SYSTEM_ERROR, _shortened(f"{type(error).__name__}: {error}"))
+
+
+def _shortened(remark: str) -> str:
+    return remark if len(remark) <= MAX_REMARK_LENGTH else f"{remark[:MAX_REMARK_LENGTH]}…"

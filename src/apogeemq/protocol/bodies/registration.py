@@ -15,6 +15,7 @@ from apogeemq.protocol import javajson, versions
 from apogeemq.protocol.command import Int32
 
 MAX_INFLATED_SIZE = 64 * 1024 * 1024  # about 500,000 topics; a zip bomb stops here
+MAX_INFLATED_ENTRIES = 500_000  # topics, or queue mappings: a second's work, which no few compressed bytes exceed
 
 _INT32 = Struct(">i")
 _ZLIB_FIRST_BYTE = 0x78
@@ -107,13 +108,13 @@ class _Inflated:
     def registration(self, has_mappings: bool) -> Registration:
         data_version = javajson.loads(self._block(), DataVersion)
         topics: dict[str, TopicConfig] = {}
-        for _ in range(self._number()):
+        for _ in range(self._count()):
             topic = _topic_from_text(self._block())
             topics[topic.topicName or ""] = topic
         filter_servers = javajson.loads(self._block(), list[str])
         mappings: dict[str, QueueMapping] = {}
         if has_mappings:
-            for _ in range(self._number()):
+            for _ in range(self._count()):
                 mapping = javajson.loads(self._block(), QueueMapping)
                 mappings[mapping.topic or ""] = mapping
         return Registration(data_version, topics, mappings, filter_servers)
@@ -126,6 +127,12 @@ class _Inflated:
         self._position += _INT32.size
         if number < 0:
             raise ProtocolError(f"compressed body holds a negative size, {number}")
+        return number
+
+    def _count(self) -> int:
+        number = self._number()
+        if number > MAX_INFLATED_ENTRIES:
+            raise ProtocolError(f"compressed body holds {number} entries, more than {MAX_INFLATED_ENTRIES}")
         return number
 
     def _block(self) -> bytes:
