@@ -20,6 +20,11 @@ from apogeemq.protocol.command import (
 _MARK = Struct(">I")
 _LENGTH_AND_MARK = Struct(">II")
 _HEADER_LENGTH_MASK = 0xFFFFFF
+# Real headers are a few kilobytes, those that carry message properties or a KV value some more. Read as objects a
+# header may take thirty times its size, so it gets less room than a frame.
+MAX_HEADER_SIZE = 1024 * 1024
+
+_MAX_HEADER_END = 4 + MAX_HEADER_SIZE
 
 _unpack_mark = _MARK.unpack_from
 _pack_start = _LENGTH_AND_MARK.pack
@@ -39,6 +44,8 @@ def decode_frame(frame: bytes) -> Command:
     header_end = 4 + (mark & _HEADER_LENGTH_MASK)
     if header_end > len(frame):
         raise ProtocolError(f"header of {header_end - 4} bytes runs past a frame of {len(frame)}")
+    if header_end > _MAX_HEADER_END:
+        raise ProtocolError(f"header of {header_end - 4} bytes is longer than {MAX_HEADER_SIZE}")
     codec = mark >> 24
     if codec == JSON:
         command = _decode_json(frame[4:header_end])
