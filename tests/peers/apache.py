@@ -249,12 +249,13 @@ class AdminShell(Process):
         *,
         work_dir: Path,
         netns: NetNamespace | None = None,
+        jvm_args: Sequence[str] = (),
     ) -> None:
         main = [str(_JAVA_SOURCES / "AdminShell.java")]
         # Java 17 to 23 let a program veto System.exit only with this property.
-        jvm_args = (*QUICK_START, "-Djava.security.manager=allow")
+        flags = (*QUICK_START, "-Djava.security.manager=allow", *jvm_args)
         super().__init__(
-            java_command(version, work_dir, main, heap="256m", jvm_args=jvm_args),
+            java_command(version, work_dir, main, heap="256m", jvm_args=flags),
             name="mqadmin",
             work_dir=work_dir,
             ready="^@@ready",
