@@ -171,6 +171,11 @@ class Channel(asyncio.Protocol):
         return self._reader.is_mid_frame
 
     @property
+    def is_read(self) -> bool:
+        """False while the peer does not take its answers: then nothing more is taken from it."""
+        return not self._is_write_paused
+
+    @property
     def partial_size(self) -> int:
         return self._reader.partial_size
 
