@@ -55,23 +55,10 @@ def broker_addresses(answer: Command) -> dict[str, str]:
 
 
 class Attacked:
-    """The server, as others see it. Started with its status pages; `start` also registers a steady broker."""
+    """The server, as others see it. Started with its status pages."""
 
     def __init__(self, server: NameServer) -> None:
         self.server = server
-        self._steady: RawPeer | None = None
-
-    def start(self) -> None:
-        self.server.start()
-        self._steady = RawPeer(self.port)
-        topics = {name: TopicConfig(name, 4, 4) for name in (STEADY_TOPIC, "other")}
-        answer = self._steady.ask(register_request("steady-broker", topics, address=STEADY_ADDRESS))
-        assert answer.code == ResponseCode.SUCCESS, answer.remark
-
-    def kill(self) -> None:
-        if self._steady is not None:
-            self._steady.socket.close()
-        self.server.kill()
 
     @property
     def port(self) -> int:
@@ -115,7 +102,7 @@ class Attacked:
 
     @contextlib.contextmanager
     def serving_others(self) -> Iterator[None]:
-        """All through the block another client asks for a route and gets the right answer each time."""
+        """All through the block a broker is registered, and its route asked for and rightly answered each time."""
         witness = _Witness(self.port)
         witness.start()
         try:
@@ -138,6 +125,9 @@ class _Witness(Thread):
         self._leave = Event()
         self.answer_count = 0
         self.problem: str | None = None
+        topics = {name: TopicConfig(name, 4, 4) for name in (STEADY_TOPIC, "other")}
+        answer = self._peer.ask(register_request("steady-broker", topics, address=STEADY_ADDRESS))
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
 
     def run(self) -> None:
         try:

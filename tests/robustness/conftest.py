@@ -26,11 +26,8 @@ def running(tmp_path_factory: pytest.TempPathFactory, properties: dict[str, str]
     config_file = folder / "namesrv.conf"
     config_file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
     attacked = Attacked(NameServer(work_dir=folder, args=("-c", str(config_file), "--http-port", "0")))
-    try:
-        attacked.start()
+    with attacked.server:
         yield attacked
-    finally:
-        attacked.kill()
 
 
 @pytest.fixture
