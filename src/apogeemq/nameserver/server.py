@@ -62,6 +62,7 @@ class NameServer:
         self.access_refusals: Callable[[], int] = lambda: 0
         self._status: StatusServer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_serving = False
         self._is_stopping = False
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -77,6 +78,7 @@ class NameServer:
             )
         self._install_handlers()
         address = self.server.start(config.bind_address, config.listen_port, config.server_socket_backlog)
+        self._is_serving = True
         self._repeat(lambda: 1.0, self._tick)
         self._repeat(lambda: registry.config.scan_not_active_broker_interval / 1000, self._expire)
         self._repeat(lambda: _KV_LOG_SECONDS, self._log_kv)
@@ -94,10 +96,13 @@ class NameServer:
         return self._status.start(host, port)
 
     async def stop(self) -> None:
-        """Finish what was taken. Brokers are not removed by our own going: the snapshot keeps them."""
-        self._is_stopping = True
+        """Finish what was taken. Brokers are not removed by our own going: the snapshot keeps them.
+
+        To be called after a start that failed, too.
+        """
+        was_serving, self._is_stopping = self._is_serving and not self._is_stopping, True
         config = self.registry.config
-        if config.enable_shutdown_gracefully:
+        if config.enable_shutdown_gracefully and was_serving:
             self.dispatcher.is_going_away = True
             await asyncio.sleep(config.shutdown_wait_time_seconds)
         self.server.stop_accepting()

@@ -115,13 +115,15 @@ class Home:
         return settings
 
     @asynccontextmanager
-    async def serve(self, environment: Mapping[str, str] | None = None, **properties: str) -> AsyncIterator[Running]:
+    async def serve(self, **properties: str) -> AsyncIterator[Running]:
         """Started with these keys of the configuration; stopped at the end."""
-        async with AsyncExitStack() as stack:
-            name_server = NameServer(self.settings(**properties), environment or {})
-            stack.push_async_callback(name_server.stop)
-            host, port = await name_server.start()
-            yield Running(name_server, f"{host}:{port}", stack)
+        async with AsyncExitStack() as clients:
+            name_server = NameServer(self.settings(**properties), {})
+            try:
+                host, port = await name_server.start()
+                yield Running(name_server, f"{host}:{port}", clients)
+            finally:
+                await name_server.stop()  # before its clients go, so that it does not see them go
 
 
 async def eventually(condition: Any) -> None:
