@@ -47,9 +47,33 @@ def set_up_logging(level: str, log_file: Path | None, *, terminal: TextIO | None
     root.setLevel(level.upper())
 
 
+class _RotatedFile(RotatingFileHandler):
+    """A disk that takes nothing is said once, on stderr; lines are lost in the file until there is room again."""
+
+    _has_failed = False
+    _has_been_said = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._has_failed = False
+        super().emit(record)
+        self._has_been_said = self._has_failed
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if self.stream is not None and self.stream.closed:
+            self.stream = None  # closing it for rotation failed; the next line opens it anew
+        elif not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self._has_failed = True
+        if not self._has_been_said:
+            reason = error.strerror if isinstance(error, OSError) else error
+            print(f"cannot log to {self.baseFilename}: {reason}", file=sys.stderr)
+
+
 def _rotated(log_file: Path) -> RotatingFileHandler:
     try:
         log_file.parent.mkdir(parents=True, exist_ok=True)
-        return RotatingFileHandler(log_file, maxBytes=FILE_SIZE, backupCount=FILE_COUNT, encoding="utf-8")
+        return _RotatedFile(log_file, maxBytes=FILE_SIZE, backupCount=FILE_COUNT, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot log to {log_file}: {error.strerror or error}") from error
