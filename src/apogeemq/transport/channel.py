@@ -230,6 +230,8 @@ class Channel(asyncio.Protocol):
                 return
             error = done.exception()
             reply = owner.dispatcher.failure_reply(command, error) if error is not None else done.result()
+            if self._is_write_paused and self._must_refuse():
+                reply = encode_reply(command, ResponseCode.SYSTEM_BUSY, BUSY_REMARK)
             if not command.is_one_way:
                 self.write(reply)
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
+from apogeemq.errors import RequestRefused
 from apogeemq.nameserver.watching import RouteWatchers
+from apogeemq.protocol.codes import ResponseCode
 from tests.unit.event_loop import in_loop
 
 FOREVER = 1_000.0
@@ -14,13 +18,16 @@ FOREVER = 1_000.0
 class Routes(dict[str, str]):
     """Topic to digest, and the watchers over them."""
 
-    def __init__(self, **digests: str) -> None:
+    def __init__(self, max_topics: int = 10_000, /, **digests: str) -> None:
         super().__init__(digests)
-        self.watchers = RouteWatchers(lambda topic: self.get(topic, "none"))
+        self.watchers = RouteWatchers(lambda topic: self.get(topic, "none"), max_topics)
         self.encoded_count = 0
 
-    def watch(self, timeout_seconds: float = FOREVER, **known: str) -> asyncio.Future[bytes]:
+    def watch(self, timeout_seconds: float = FOREVER, /, **known: str) -> asyncio.Future[bytes]:
         return self.watchers.watch(known, timeout_seconds, self.encode)
+
+    def watch_all(self) -> asyncio.Future[bytes]:
+        return self.watchers.watch(dict(self), FOREVER, self.encode)
 
     def encode(self, changed: dict[str, str]) -> bytes:
         self.encoded_count += 1
@@ -149,3 +156,46 @@ async def test_stopping_server_releases_everybody() -> None:
     assert [json.loads(await answer) for answer in answers] == [{}, {}]
     await turn()
     assert routes.watchers.count == 0
+
+
+@in_loop
+async def test_many_watchers_are_woken_over_several_turns() -> None:
+    """So that whoever asks something else is served in between."""
+    routes = Routes()
+    routes.update({f"T{number}": "1" for number in range(1_000)})
+    answers = [routes.watch_all() for _ in range(10)]
+    routes.change(T5="2")
+    done_after_each_turn = []
+    while not all(answer.done() for answer in answers):
+        await asyncio.sleep(0)
+        done_after_each_turn.append(sum(answer.done() for answer in answers))
+    assert done_after_each_turn[-1] == 10
+    assert 0 < done_after_each_turn[0] < 10
+    assert all(json.loads(answer.result()) == {"T5": "2"} for answer in answers)
+
+
+@in_loop
+async def test_change_while_watchers_are_being_woken_is_not_lost() -> None:
+    routes = Routes()
+    routes.update({f"T{number}": "1" for number in range(1_000)})
+    answers = [routes.watch_all() for _ in range(10)]
+    routes.change(T5="2")
+    await asyncio.sleep(0)
+    routes.change(T6="2")
+    changed = [json.loads(answer) for answer in await asyncio.gather(*answers)]
+    assert all("T5" in one for one in changed)
+    assert {"T5": "2", "T6": "2"} in changed
+
+
+@in_loop
+async def test_topics_of_all_watches_together_are_limited() -> None:
+    routes = Routes(3, T="1", U="1")
+    first = routes.watch(T="1", U="1")
+    with pytest.raises(RequestRefused, match="2 topics are watched already") as caught:
+        routes.watch(T="1", U="1")
+    assert caught.value.code == ResponseCode.SYSTEM_BUSY
+    assert not routes.watch(T="1").done()
+    first.cancel()
+    await turn()
+    assert not routes.watch(T="1", U="1").done()
+    assert routes.watchers.count == 2

@@ -17,6 +17,7 @@ from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Dispatcher, Reply
 
 MAX_WATCH_MS = 110_000  # below the 120 s after which either side closes a silent connection
+MAX_ANSWER_SIZE = 4 * 1024 * 1024  # of routes in one answer (or one route); a client takes frames of 16 MiB
 MAX_JOURNAL_LINES = 10_000
 
 
@@ -46,10 +47,15 @@ class WatchHandlers:
         )
 
     def _changed_body(self, changed: dict[str, str]) -> bytes:
+        """What does not fit comes with the next watch, for which it is still out of date."""
         cache = self._registry.cache
-        entries = {}
+        entries: dict[str, dict[str, object]] = {}
+        size = 0
         for topic, digest in changed.items():
             route = cache.answer(topic, standard=True)
+            size += len(route or b"")
+            if entries and size > MAX_ANSWER_SIZE:
+                break
             entries[topic] = {"digest": digest, "route": None if route is None else msgspec.Raw(route)}
         return msgspec.json.encode({"changed": entries})
 

@@ -16,7 +16,7 @@ from tests.unit.nameserver.live import Client, Home, eventually
 WATCH, JOURNAL = RequestCode.WATCH_ROUTES, RequestCode.READ_ROUTE_JOURNAL
 
 
-async def watch(client: Client, timeout_ms: int = 15_000, **known: str) -> dict[str, Any]:
+async def watch(client: Client, known: dict[str, str], timeout_ms: int = 15_000) -> dict[str, Any]:
     body = msgspec.json.encode({"topics": known})
     answer = await client.ok(WATCH, body, timeoutMillis=str(timeout_ms))
     changed: dict[str, Any] = msgspec.json.decode(answer.body)["changed"]
@@ -28,21 +28,21 @@ async def test_watch_goes_on_from_answer_to_answer(home: Home) -> None:
     async with home.serve() as running:
         watcher, broker = running.client(), running.client()
         watchers = running.name_server.registry.watchers
-        assert (await watch(watcher, TopicA=""))["TopicA"] == {"digest": NO_ROUTE_DIGEST, "route": None}
+        assert (await watch(watcher, {"TopicA": ""}))["TopicA"] == {"digest": NO_ROUTE_DIGEST, "route": None}
 
-        held = asyncio.ensure_future(watch(watcher, TopicA=NO_ROUTE_DIGEST))
+        held = asyncio.ensure_future(watch(watcher, {"TopicA": NO_ROUTE_DIGEST}))
         await eventually(lambda: watchers.count == 1)
         await broker.register()
         found = (await held)["TopicA"]
         assert found["route"] == await watcher.route("TopicA")
 
-        held = asyncio.ensure_future(watch(watcher, TopicA=found["digest"]))
+        held = asyncio.ensure_future(watch(watcher, {"TopicA": found["digest"]}))
         await eventually(lambda: watchers.count == 1)
         await watcher.ok(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-a")
         found = (await held)["TopicA"]
         assert found["route"]["queueDatas"][0]["perm"] == 4
 
-        held = asyncio.ensure_future(watch(watcher, TopicA=found["digest"]))
+        held = asyncio.ensure_future(watch(watcher, {"TopicA": found["digest"]}))
         await eventually(lambda: watchers.count == 1)
         await running.closed(broker)
         assert (await held)["TopicA"] == {"digest": NO_ROUTE_DIGEST, "route": None}
@@ -53,7 +53,7 @@ async def test_watch_ends_empty_when_its_time_is_over(home: Home) -> None:
     async with home.serve() as running:
         client = running.client()
         for timeout_ms in (1, 0, -5):
-            assert await watch(client, timeout_ms, T=NO_ROUTE_DIGEST) == {}
+            assert await watch(client, {"T": NO_ROUTE_DIGEST}, timeout_ms) == {}
         assert running.name_server.registry.watchers.count == 0
 
 
@@ -61,7 +61,7 @@ async def test_watch_ends_empty_when_its_time_is_over(home: Home) -> None:
 async def test_watch_ends_with_its_connection(home: Home) -> None:
     async with home.serve() as running:
         client = running.client()
-        held = asyncio.ensure_future(watch(client, T=NO_ROUTE_DIGEST))
+        held = asyncio.ensure_future(watch(client, {"T": NO_ROUTE_DIGEST}))
         await eventually(lambda: running.name_server.registry.watchers.count == 1)
         await running.closed(client)
         await asyncio.gather(held, return_exceptions=True)
@@ -73,7 +73,7 @@ async def test_watch_ends_with_its_connection(home: Home) -> None:
 async def test_stopping_server_answers_its_watchers(home: Home) -> None:
     async with home.serve() as running:
         client = running.client()
-        held = asyncio.ensure_future(watch(client, T=NO_ROUTE_DIGEST))
+        held = asyncio.ensure_future(watch(client, {"T": NO_ROUTE_DIGEST}))
         await eventually(lambda: running.name_server.registry.watchers.count == 1)
         await running.name_server.stop()
         assert await held == {}
@@ -94,10 +94,24 @@ async def test_watch_names_topics_but_not_too_many(home: Home) -> None:
 
 
 @in_loop
+async def test_answer_is_bounded_and_the_rest_comes_with_the_next(home: Home) -> None:
+    topics = [f"T{number:02d}" for number in range(20)]
+    async with home.serve() as running:
+        client = running.client()
+        await client.register(topics=topics, address="a" * 300_000)
+        known = dict.fromkeys(topics, NO_ROUTE_DIGEST)
+        found = await watch(client, known)
+        assert 1 < len(found) < 20
+        known |= {topic: entry["digest"] for topic, entry in found.items()}
+        rest = await watch(client, known)
+        assert sorted([*found, *rest]) == topics
+
+
+@in_loop
 async def test_held_requests_are_limited(home: Home) -> None:
     async with home.serve(maxHeldRequests="2") as running:
         client = running.client()
-        held = [asyncio.ensure_future(watch(client, T=NO_ROUTE_DIGEST)) for _ in range(2)]
+        held = [asyncio.ensure_future(watch(client, {"T": NO_ROUTE_DIGEST})) for _ in range(2)]
         await eventually(lambda: running.name_server.registry.watchers.count == 2)
         body = msgspec.json.encode({"topics": {"T": NO_ROUTE_DIGEST}})
         assert (await client.refused(WATCH, body))[0] == ResponseCode.SYSTEM_BUSY
