@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from logging.handlers import RotatingFileHandler
@@ -68,7 +69,8 @@ class _RotatedFile(RotatingFileHandler):
         self._has_failed = True
         if not self._has_been_said:
             reason = error.strerror if isinstance(error, OSError) else error
-            print(f"cannot log to {self.baseFilename}: {reason}", file=sys.stderr)
+            with contextlib.suppress(OSError):  # stderr may be a file on the same disk
+                print(f"cannot log to {self.baseFilename}: {reason}", file=sys.stderr, flush=True)
 
 
 def _rotated(log_file: Path) -> RotatingFileHandler:
