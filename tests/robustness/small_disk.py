@@ -19,17 +19,19 @@ _MOUNT = 'mount -t tmpfs -o size=$1 tmpfs "$0" && shift && exec "$@"'
 class SmallDisk(NameServer):
     """Its data folder, logs included, is a small file system that only this process sees and that ends with it.
 
-    Where mounting is not allowed, a limit on the size of its files, set from outside, takes the disk's place.
+    Where mounting is not allowed, a limit on the size of its files, set from outside, takes the disk's place. It
+    holds for the file its terminal is, too.
     """
 
-    def __init__(self, work_dir: Path, *args: str) -> None:
+    def __init__(self, work_dir: Path, *args: str, is_mounted: bool | None = None) -> None:
+        self.is_mounted = can_mount() if is_mounted is None else is_mounted
         self._folder = work_dir / "data"
         self._folder.mkdir(parents=True)
         super().__init__(work_dir=work_dir, args=(*args, "--log-dir", str(self._folder / "logs")))
 
     def command(self) -> Sequence[str]:
         command = super().command()
-        return (*_mounting(self._folder), *command) if can_mount() else command
+        return (*_mounting(self._folder), *command) if self.is_mounted else command
 
     @property
     def data(self) -> Path:
@@ -39,7 +41,7 @@ class SmallDisk(NameServer):
     @contextmanager
     def full(self, *, but_for: int = 0) -> Iterator[None]:
         """Meanwhile there is no room, or room for some bytes (whole pages) of the journal."""
-        if not can_mount():
+        if not self.is_mounted:
             newest = max((self.data / "journal").glob("*.jsonl"))
             with self._files_of_at_most(newest.stat().st_size + but_for if but_for else 0):
                 yield
@@ -60,7 +62,8 @@ class SmallDisk(NameServer):
         before = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (size, before[1]))
         yield
-        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, before)
+        if self.is_running():
+            resource.prlimit(self.pid, resource.RLIMIT_FSIZE, before)
 
 
 def _mounting(folder: Path) -> tuple[str, ...]:
