@@ -74,27 +74,22 @@ def test_after_a_crash_it_serves_the_snapshot_marked_as_such(server: NameServer)
         wait_for(lambda: client.ask(route_request("orders")).code == ResponseCode.TOPIC_NOT_EXIST, "the broker is gone")
 
 
-def test_a_damaged_snapshot_is_no_reason_not_to_start(server: NameServer) -> None:
-    assert server.stop() == 0
-    (server.work_dir / "data" / "routes.json").write_bytes(b'{"version":1,"topics":{"orders":' + b"[" * 100_000)
+def test_files_damaged_by_a_crash_are_no_reason_not_to_start(server: NameServer) -> None:
+    """Without its snapshot it starts empty; the journal goes on after its last whole line."""
+    with RawPeer(server.port) as broker:
+        join(broker)
+    server.kill()
+    data = server.work_dir / "data"
+    (data / "routes.json").write_bytes(b'{"version":1,"topics":{"orders":' + b"[" * 100_000)
+    (journal,) = (data / "journal").glob("*.jsonl")
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + b'{"seq":4,"time":17')
     server.start()
+    assert "warm start is not possible" in server.output()
     with RawPeer(server.port) as broker:
         assert broker.ask(route_request("orders")).code == ResponseCode.TOPIC_NOT_EXIST
         join(broker)
         assert broker_addresses(broker.ask(route_request("orders"))) == _ROUTE
-    assert "warm start is not possible" in server.output()
-
-
-def test_a_journal_torn_by_a_crash_goes_on_after_its_last_whole_line(server: NameServer) -> None:
-    with RawPeer(server.port) as broker:
-        join(broker)
-    server.kill()
-    (journal,) = (server.work_dir / "data" / "journal").glob("*.jsonl")
-    whole = journal.read_bytes()
-    journal.write_bytes(whole + b'{"seq":4,"time":17')
-    server.start()
-    with RawPeer(server.port) as broker:
-        join(broker)
         page = broker.ask(request(RequestCode.READ_ROUTE_JOURNAL, {"fromSequence": "1"}))
     assert page.body.startswith(whole)
     numbers = [msgspec.json.decode(line)["seq"] for line in page.body.splitlines()]
