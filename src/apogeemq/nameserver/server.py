@@ -23,6 +23,7 @@ from apogeemq.nameserver.registry import Registry
 from apogeemq.nameserver.warm_start import SnapshotKeeper
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
+from apogeemq.runtime.folder_lock import FolderLock
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Dispatcher
 from apogeemq.transport.flow import Limits
@@ -59,6 +60,7 @@ class NameServer:
             send_notice=self._send_notice,
             close_connection=self._close_connection,
         )
+        self._lock = FolderLock(settings.data_dir)
         self.access_refusals: Callable[[], int] = lambda: 0
         self._status: StatusServer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -70,6 +72,7 @@ class NameServer:
     async def start(self) -> tuple[str, int]:
         """Everything is ready when this returns: the address given accepts connections."""
         config, registry = self.settings.config, self.registry
+        self._lock.acquire()
         registry.kv.load()
         sequence = self._restore_routes()
         if config.journal_enable:
@@ -119,6 +122,7 @@ class NameServer:
             await self._outward.close()
         if self.registry.journal is not None:
             self.registry.journal.close()
+        self._lock.release()
 
     def _restore_routes(self) -> int:
         """Gives the last journal number the snapshot knows."""

@@ -29,6 +29,8 @@ class Limits(msgspec.Struct, frozen=True):
     # that this many bytes a second give it on top.
     partial_frame_seconds: int = 30
     slowest_bytes_per_second: int = 64 * 1024
+    # Bytes of frames that are not whole yet, on all connections; beyond, those that hold most are closed.
+    max_partial_size: int = 512 * 1024 * 1024
     # A connection that says nothing at all, and a TLS handshake that does not finish.
     first_byte_seconds: int = 120
     tls_handshake_seconds: int = 10

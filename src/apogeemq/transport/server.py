@@ -117,6 +117,7 @@ class Server:
     def tick(self) -> None:
         """One second has passed: close the idle and the stalled."""
         limits = self.limits
+        self._shed_partial_frames()
         for channel in tuple(self.channels):
             channel.idle_seconds += 1
             if channel.idle_seconds > limits.idle_seconds:
@@ -134,6 +135,20 @@ class Server:
             if self._silent[waiting] > limits.first_byte_seconds:
                 self.counters.closed_idle += 1
                 self._drop_silent(waiting)
+
+    def _shed_partial_frames(self) -> None:
+        """Many peers that each send a large frame slowly would take all memory together."""
+        partial = [channel for channel in self.channels if channel.is_mid_frame]
+        total = sum(channel.partial_size for channel in partial)
+        if total <= self.limits.max_partial_size:
+            return
+        for channel in sorted(partial, key=lambda channel: channel.partial_size, reverse=True):
+            if total <= self.limits.max_partial_size:
+                return
+            total -= channel.partial_size
+            self.counters.closed_stalled += 1
+            self._log_once(channel.address[0], f"closed {channel.peer}: too many unfinished frames at once")
+            channel.abort()
 
     @property
     def connection_count(self) -> int:

@@ -170,6 +170,26 @@ async def test_a_long_frame_over_a_slow_line_has_more_time() -> None:
 
 
 @on_each_loop
+async def test_the_largest_unfinished_frames_go_when_all_together_are_too_much() -> None:
+    async with serving(limits=Limits(max_partial_size=100_000)) as running:
+        large, small = await running.connect(), await running.connect()
+        frame = encode_request(ECHO, 1, None, bytes(200_000))
+        large.send(frame[:90_000])
+        small.send(frame[:9_000])
+        await until(lambda: received(running, 99_000))
+        running.tick(1)
+        assert running.server.counters.closed_stalled == 0
+        small.send(frame[9_000:20_000])
+        await until(lambda: received(running, 110_000))
+        running.tick(1)
+        assert await large.closed() == b""
+        small.send(frame[20_000:])
+        assert len((await small.receive())[0].body) == 200_000
+        await large.close()
+        await small.close()
+
+
+@on_each_loop
 async def test_garbage_is_closed_counted_and_logged_once_for_an_address(caplog: pytest.LogCaptureFixture) -> None:
     async with serving() as running:
         for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100, b"\x16\x03\x01\x02\x00\x01", bytes(8)):
