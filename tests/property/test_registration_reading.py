@@ -156,5 +156,5 @@ def _state(table: RouteTable) -> dict[str, Any]:
 
 TestReading = Reading.TestCase
 TestReading.settings = settings(
-    max_examples=1_000 if os.environ.get("APOGEE_SOAK") else 100, stateful_step_count=40, report_multiple_bugs=False
+    max_examples=1_000 if os.environ.get("APOGEE_SOAK") else 60, stateful_step_count=40, report_multiple_bugs=False
 )

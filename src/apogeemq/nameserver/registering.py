@@ -185,7 +185,7 @@ def _take_topics(
     outcome: Outcome,
     is_new_version: bool,
 ) -> bool:
-    """With the known version only topics this broker lacks are taken. True if all now stand as they were said."""
+    """With the known version only topics this broker lacks are taken. True if all now stands as it was said."""
     is_acting = header.brokerId != MASTER_ID and group.acting_master
     kept_bits = ~PERM_WRITE if is_acting else -1
     name, topics, put = group.name, table.topics, table.put_queues
@@ -200,10 +200,15 @@ def _take_topics(
                 put(topic, group, QueueSettings(*settings), "registered", outcome)
             else:
                 stands_whole = False
-    if is_new_version:
-        for topic, mapping in registration.queue_mappings.items():
-            table.queue_mappings.setdefault(topic, {})[mapping.bname or name] = mapping
+    for topic, mapping in registration.queue_mappings.items():
+        owner = mapping.bname or name
+        if table.queue_mappings.get(topic, {}).get(owner) == mapping:
+            continue
+        if is_new_version:
+            table.queue_mappings.setdefault(topic, {})[owner] = mapping
             outcome.topics.add(topic)
+        else:
+            stands_whole = False
     return stands_whole
 
 

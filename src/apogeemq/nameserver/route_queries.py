@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 from apogeemq.model.routes import BrokerGroup, TopicRoute
 from apogeemq.model.topics import FLAG_UNIT, FLAG_UNIT_SUB, MASTER_ID, SYNC_BROKER_MEMBER_PREFIX, is_writable
@@ -17,7 +17,7 @@ def find_route(table: RouteTable, topic: str, *, support_acting_master: bool) ->
     groups = [table.brokers[name] for name in sorted(queues)]
     if support_acting_master and not topic.startswith(SYNC_BROKER_MEMBER_PREFIX):
         groups = [_with_acting_master(group, queues[group.name].perm) for group in groups]
-    return TopicRoute(dict(queues), groups, _filter_servers_of(table, groups), table.queue_mappings.get(topic))
+    return TopicRoute(dict(queues), groups, _filter_servers_of(table, queues), table.queue_mappings.get(topic))
 
 
 def _with_acting_master(group: BrokerGroup, perm: int) -> BrokerGroup:
@@ -29,15 +29,8 @@ def _with_acting_master(group: BrokerGroup, perm: int) -> BrokerGroup:
     return BrokerGroup(group.cluster, group.name, addresses, group.zone, group.acting_master)
 
 
-def _filter_servers_of(table: RouteTable, groups: list[BrokerGroup]) -> dict[str, list[str]]:
-    if not table.filter_servers:
-        return {}
-    return {
-        address: table.filter_servers[group.cluster, address]
-        for group in groups
-        for address in group.addresses.values()
-        if (group.cluster, address) in table.filter_servers
-    }
+def _filter_servers_of(table: RouteTable, names: Container[str]) -> dict[str, list[str]]:
+    return {key[1]: servers for key, servers in table.filter_servers.items() if table.live[key].name in names}
 
 
 def within_zone(route: TopicRoute, zone: str) -> TopicRoute:

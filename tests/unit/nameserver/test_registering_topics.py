@@ -152,8 +152,9 @@ def test_queue_mappings_are_merged_by_broker_with_a_new_version() -> None:
     assert outcome.topics >= {"T", "U"}
     join(table, mappings={"T": second}, version=1)
     assert table.queue_mappings["T"] == {"broker-a": first}
-    join(table, mappings={"T": second}, version=2)
+    assert join(table, mappings={"T": second}, version=2).outcome.topics == {"T"}
     assert table.queue_mappings["T"] == {"broker-a": second}
+    assert join(table, mappings={"T": second}, version=3).outcome.topics == set()
 
 
 def test_queue_mapping_without_a_broker_is_the_registering_ones() -> None:

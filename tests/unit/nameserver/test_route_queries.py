@@ -38,6 +38,16 @@ def test_route_has_the_filter_servers_of_its_brokers_only() -> None:
     assert route_of(table, "V").filter_servers == {}
 
 
+def test_filter_servers_of_another_broker_at_that_address_are_not_the_routes() -> None:
+    """One address under two clusters: the group of the route may be listed in either."""
+    table = RouteTable()
+    join(table, "broker-b", 1, cluster="c2", topics=[])
+    join(table, "broker-b", cluster="c1", address="h:1", connection=2)
+    join(table, "broker-a", cluster="c2", address="h:1", topics=[], filter_servers=["f:1"], connection=3)
+    assert table.brokers["broker-b"].cluster == "c2"
+    assert route_of(table, "TopicA").filter_servers == {}
+
+
 def test_route_has_its_queue_mappings() -> None:
     table = RouteTable()
     mapping = QueueMapping("broker-a", {0: 1})

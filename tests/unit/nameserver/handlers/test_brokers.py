@@ -6,7 +6,7 @@ import zlib
 
 import msgspec
 
-from apogeemq.model.routes import DataVersion
+from apogeemq.model.routes import DataVersion, QueueMapping
 from apogeemq.protocol.bodies.registration import Registration, encode_registration
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import BINARY, Command
@@ -248,6 +248,19 @@ async def test_new_version_ends_a_wipe_for_all_topics(home: Home) -> None:
         assert set(perms(running.table).values()) == {4}
         await client.register(topics=MANY, version=2)
         assert set(perms(running.table).values()) == {6}
+
+
+@in_loop
+async def test_mapping_that_had_to_wait_for_a_version_is_taken_with_it(home: Home) -> None:
+    async with home.serve() as running:
+        client = running.client()
+        await client.register(topics=MANY, version=1)
+        mapping = QueueMapping("broker-a", {0: 3})
+        for version in (1, 1, 2):
+            assert running.table.queue_mappings == {}
+            said = Registration(data_version(version), topic_table(MANY), {"topic-070": mapping}, [])
+            await client.ok(REGISTER, encode_registration(said), **FIELDS)
+        assert running.table.queue_mappings == {"topic-070": {"broker-a": mapping}}
 
 
 @in_loop
