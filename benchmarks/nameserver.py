@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from benchmarks import lifecycle, report, under_load
 from benchmarks.contenders import Contenders
 from benchmarks.made_up import Cluster
+from benchmarks.process import OtherWork
 from benchmarks.rows import Row
 from benchmarks.settings import FULL, QUICK, Settings
 
@@ -58,16 +58,24 @@ def main(
     if rounds is not None:
         settings = settings._replace(rounds=rounds)
     console = Console(width=None if sys.stdout.isatty() else 160)
-    where = report.machine()
-    console.print(where, highlight=False)
+    other_work = OtherWork()
     found = _run(console, list(only or CASES), settings, control)
     report.show(console, found)
-    command = shlex.join(["python", "-m", "benchmarks.nameserver", *sys.argv[1:]])
+    where = report.machine(other_work.cores())
+    console.print(where, highlight=False)
+    command = _command(quick, only or [], rounds, write_docs)
     report.write_json(json, found, command, where)
     console.print(f"every round: {json}")
     if write_docs:
         report.write_docs(_DOCS, found, command, where)
         console.print(f"written: {_DOCS}")
+
+
+def _command(quick: bool, only: list[str], rounds: int | None, write_docs: bool) -> str:
+    """How to get these figures again."""
+    arguments = ["--quick"] * quick + [f"--only={case}" for case in only] + ["--write-docs"] * write_docs
+    arguments += [] if rounds is None else [f"--rounds={rounds}"]
+    return " ".join([".venv/bin/python -m benchmarks.nameserver", *arguments])
 
 
 def _run(console: Console, names: list[str], settings: Settings, control: bool) -> list[Row]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +19,29 @@ def cpu_seconds(pid: int) -> float:
     (a JIT compiler's come and go).
     """
     return time.clock_gettime((~pid << 3) | _SCHEDULER_CLOCK)
+
+
+class OtherWork:
+    """How much of the machine was used, since this object was made, by processes that are none of ours."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._busy = _busy_seconds()
+
+    def cores(self) -> float:
+        """On average; to be asked once all children have been waited for."""
+        own = sum(
+            usage.ru_utime + usage.ru_stime
+            for usage in (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+        )
+        return max(0.0, _busy_seconds() - self._busy - own) / (time.monotonic() - self._began)
+
+
+def _busy_seconds() -> float:
+    """CPU time of the whole machine: user, nice, system, interrupts and what the hypervisor took."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    user, nice, system, _, _, irq, softirq, steal = fields[:8]
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 class Memory(NamedTuple):

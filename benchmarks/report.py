@@ -75,15 +75,15 @@ def write_docs(path: Path, found: Sequence[Row], command: str, where: str) -> No
     path.write_text("\n".join(lines) + "\n")
 
 
-def machine() -> str:
-    """One line that says where the figures come from; asked before the load starts."""
+def machine(other_work_cores: float) -> str:
+    """One line that says where the figures come from."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.split('"')[1]
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"{today}: {os.cpu_count()} cores ({_processor()}), {memory_gb:.0f} GB, Linux {platform.release()}, "
         f"Python {platform.python_version()}, Java {java}, Apache RocketMQ {apache.V5}; "
-        f"load average {os.getloadavg()[0]:.1f} before the run."
+        f"other work took {other_work_cores:.1f} of the cores during the run."
     )
 
 
