@@ -96,18 +96,27 @@ def test_files_damaged_by_a_crash_are_no_reason_not_to_start(server: NameServer)
     assert numbers == sorted(set(numbers))
 
 
-def test_a_second_server_on_the_same_port_and_folder_says_so_and_touches_nothing(server: NameServer) -> None:
+@pytest.mark.parametrize("shared", ["port", "folder"])
+def test_a_second_server_on_the_same_port_or_folder_says_so_and_touches_nothing(
+    server: NameServer, shared: str
+) -> None:
     with RawPeer(server.port) as broker:
         join(broker)
         wait_for(lambda: snapshot(server)["topics"], "the snapshot is written")
         data = server.work_dir / "data"
         before = {path: (path.stat().st_ino, path.read_bytes()) for path in data.rglob("*") if path.is_file()}
         second = NameServer(
-            work_dir=server.work_dir / "second", port=server.port, data_dir=data, args=("--log-level", "error")
+            work_dir=server.work_dir / "second",
+            port=server.port if shared == "port" else 0,
+            data_dir=data if shared == "folder" else None,
+            args=("--log-level", "error"),
         )
         second.launch()
         assert second.wait() != 0
-        said = f"apogee namesrv: cannot listen on {server.address}: Address already in use\n"
-        assert second.output() == said
+        problem = {
+            "port": f"cannot listen on {server.address}: Address already in use",
+            "folder": f"the data folder {data} is in use by another process",
+        }
+        assert second.output() == f"apogee namesrv: {problem[shared]}\n"
         assert {path: (path.stat().st_ino, path.read_bytes()) for path in before} == before
         assert broker_addresses(broker.ask(route_request("orders"))) == _ROUTE

@@ -44,6 +44,19 @@ async def test_port_in_use_is_an_error_that_names_it(home: Home) -> None:
 
 
 @in_loop
+async def test_data_folder_belongs_to_one_server_at_a_time(home: Home) -> None:
+    async with home.serve() as running:
+        await running.client().register()
+        other = NameServer(home.settings(), {})
+        with pytest.raises(StorageFailed, match="is in use by another process"):
+            await other.start()
+        await other.stop()
+        assert await running.client().route("TopicA") is not None
+    async with home.serve() as running:
+        assert await running.client().route("TopicA") is not None
+
+
+@in_loop
 async def test_failed_start_leaves_the_snapshot_of_the_last_run(home: Home) -> None:
     async with home.serve() as running:
         await running.client().register()
