@@ -120,10 +120,10 @@ class RouteTable:
 
     # -- leaving ---------------------------------------------------------------------------------------------
 
-    def unregister(self, key: BrokerKey, connection: int) -> Outcome:
-        """A broker says it goes. Ignored when it registered again on a newer connection meanwhile."""
+    def unregister(self, key: BrokerKey, connection: int, name: str | None = None) -> Outcome:
+        """A broker says it goes. Ignored when it, or one of another name, registered there on a newer connection."""
         live = self.live.get(key)
-        if live is None or connection < live.connection:
+        if live is None or connection < live.connection or name not in (None, live.name):
             return Outcome()
         return self.remove([key], "unregistered", changes.BROKER_LEFT)
 

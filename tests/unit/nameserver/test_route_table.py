@@ -64,6 +64,7 @@ def test_late_unregister_does_not_undo_a_registration_on_a_newer_connection() ->
 def test_unregister_over_a_connection_made_after_the_registration_counts() -> None:
     table = RouteTable()
     join(table, connection=1)
+    assert table.unregister(A0, 5, "another-name").changes == []
     assert table.unregister(A0, 5).changes
     assert A0 not in table.live
 

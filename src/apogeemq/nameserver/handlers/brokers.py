@@ -82,7 +82,7 @@ class BrokerHandlers:
     def unregister(self, channel: Channel, command: Command) -> bytes:
         header = headers.read_broker_identity(command)
         key = (header.clusterName, header.brokerAddr)
-        self._registry.apply(self._registry.table.unregister(key, channel.number))
+        self._registry.apply(self._registry.table.unregister(key, channel.number, header.brokerName))
         return encode_reply(command)
 
     def query_data_version(self, channel: Channel, command: Command) -> bytes:
