@@ -26,15 +26,17 @@ class OtherWork:
 
     def __init__(self) -> None:
         self._began = time.monotonic()
-        self._busy = _busy_seconds()
+        self._others = _busy_seconds() - _own_seconds()
 
     def cores(self) -> float:
         """On average; to be asked once all children have been waited for."""
-        own = sum(
-            usage.ru_utime + usage.ru_stime
-            for usage in (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
-        )
-        return max(0.0, _busy_seconds() - self._busy - own) / (time.monotonic() - self._began)
+        return max(0.0, _busy_seconds() - _own_seconds() - self._others) / (time.monotonic() - self._began)
+
+
+def _own_seconds() -> float:
+    """Of this process and of the children it has waited for."""
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, kinds))
 
 
 def _busy_seconds() -> float:

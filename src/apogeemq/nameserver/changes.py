@@ -20,7 +20,7 @@ WRITE_PERMISSION_WIPED = "write_permission_wiped"
 WRITE_PERMISSION_ADDED = "write_permission_added"
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True, gc=False):
     """One line of the journal, but for its number and time."""
 
     kind: str

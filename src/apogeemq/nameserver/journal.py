@@ -32,7 +32,7 @@ _INDEX_EVERY = 1000  # lines between two remembered positions
 
 _NAME = re.compile(r"routes-([0-9]{20})\.jsonl")
 
-_encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 
 
 class JournalPage(NamedTuple):
@@ -40,6 +40,26 @@ class JournalPage(NamedTuple):
 
     lines: bytes
     next_sequence: int
+
+
+class _Line(msgspec.Struct, omit_defaults=True, gc=False):
+    seq: int
+    time: int
+    kind: str
+    cause: str
+    cluster: str
+    broker: str
+    brokerId: int | None = None
+    address: str | None = None
+    topic: str | None = None
+    readQueues: int | None = None
+    writeQueues: int | None = None
+    perm: int | None = None
+    sysFlag: int | None = None
+    topicCount: int | None = None
+
+
+_NO_QUEUES = (None, None, None, None)
 
 
 class _SequenceOnly(msgspec.Struct):
@@ -83,7 +103,7 @@ class Journal:
         if not changed:
             return
         first = self.next_sequence
-        lines = b"".join(_encode(_line(first + index, time_ms, change)) + b"\n" for index, change in enumerate(changed))
+        lines = _encode_lines([_line(first + index, time_ms, change) for index, change in enumerate(changed)])
         self.next_sequence += len(changed)
         try:
             if self._descriptor < 0 or self._size + len(lines) > self._max_file_size:
@@ -177,25 +197,21 @@ class Journal:
         return self._firsts[-1]
 
 
-def _line(sequence: int, time_ms: int, change: Change) -> dict[str, object]:
-    line: dict[str, object] = {
-        "seq": sequence,
-        "time": time_ms,
-        "kind": change.kind,
-        "cause": change.cause,
-        "cluster": change.cluster,
-        "broker": change.broker,
-    }
-    if change.broker_id is not None:
-        line["brokerId"] = change.broker_id
-    if change.address is not None:
-        line["address"] = change.address
-    if change.topic is not None:
-        line["topic"] = change.topic
-    if change.queues is not None:
-        queues = change.queues
-        line["readQueues"], line["writeQueues"] = queues.read_queues, queues.write_queues
-        line["perm"], line["sysFlag"] = queues.perm, queues.sys_flag
-    if change.topic_count is not None:
-        line["topicCount"] = change.topic_count
-    return line
+def _line(sequence: int, time_ms: int, change: Change) -> _Line:
+    read_queues, write_queues, perm, sys_flag = change.queues or _NO_QUEUES
+    return _Line(
+        sequence,
+        time_ms,
+        change.kind,
+        change.cause,
+        change.cluster,
+        change.broker,
+        change.broker_id,
+        change.address,
+        change.topic,
+        read_queues,
+        write_queues,
+        perm,
+        sys_flag,
+        change.topic_count,
+    )

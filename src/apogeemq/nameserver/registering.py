@@ -189,17 +189,22 @@ def _take_topics(
     is_acting = header.brokerId != MASTER_ID and group.acting_master
     kept_bits = ~PERM_WRITE if is_acting else -1
     name, topics, put = group.name, table.topics, table.put_queues
+    shapes: dict[tuple[int, int, int, int], QueueSettings] = {}  # a table has thousands of topics and few of these
     stands_whole = True
     for key, config in registration.topics.items():
         topic = config.topicName or key
-        settings = (config.readQueueNums, config.writeQueueNums, config.perm & kept_bits, config.topicSysFlag)
+        shape = (config.readQueueNums, config.writeQueueNums, config.perm & kept_bits, config.topicSysFlag)
         queues = topics.get(topic)
         known = queues.get(name) if queues is not None else None
-        if known != settings:
-            if known is None or is_new_version:
-                put(topic, group, QueueSettings(*settings), "registered", outcome)
-            else:
-                stands_whole = False
+        if known == shape:
+            continue
+        if known is None or is_new_version:
+            settings = shapes.get(shape)
+            if settings is None:
+                settings = shapes[shape] = table.shared(QueueSettings(*shape))
+            put(topic, group, known, settings, "registered", outcome)
+        else:
+            stands_whole = False
     for topic, mapping in registration.queue_mappings.items():
         owner = mapping.bname or name
         if table.queue_mappings.get(topic, {}).get(owner) == mapping:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from hashlib import blake2b
 
 from apogeemq.model.routes import TopicRoute
@@ -56,12 +56,13 @@ class RouteCache:
         body = self.answer(topic, standard=True)
         return NO_ROUTE_DIGEST if body is None else blake2b(body, digest_size=8).hexdigest()
 
-    def forget(self, topics: Iterable[str]) -> None:
-        for topic in topics:
-            for answers in (self._standard, self._bare):
-                body = answers.pop(topic, None)
-                if body is not None:
-                    self._size -= len(body)
+    def forget(self, topics: Collection[str]) -> None:
+        for answers in (self._standard, self._bare):
+            if answers:
+                for topic in topics:
+                    body = answers.pop(topic, None)
+                    if body is not None:
+                        self._size -= len(body)
 
     def clear(self) -> None:
         self._standard.clear()

@@ -186,15 +186,25 @@ class RouteTable:
 
     # -- topics and permissions ------------------------------------------------------------------------------
 
-    def put_queues(self, topic: str, group: BrokerGroup, settings: QueueSettings, cause: str, outcome: Outcome) -> None:
-        queues = self.topics.setdefault(topic, {})
-        known = queues.get(group.name)
-        if known == settings:
-            return
-        queues[group.name] = settings = self.shared(settings)
+    def put_queues(
+        self,
+        topic: str,
+        group: BrokerGroup,
+        known: QueueSettings | None,
+        settings: QueueSettings,
+        cause: str,
+        outcome: Outcome,
+    ) -> None:
+        """The group now offers a topic with these settings (a shared object) instead of the known ones."""
+        name = group.name
+        if known is None:
+            self.topics.setdefault(topic, {})[name] = settings
+            kind = changes.TOPIC_ADDED
+        else:
+            self.topics[topic][name] = settings
+            kind = changes.TOPIC_CHANGED
         outcome.topics.add(topic)
-        kind = changes.TOPIC_ADDED if known is None else changes.TOPIC_CHANGED
-        outcome.changes.append(Change(kind, cause, group.cluster, group.name, None, None, topic, settings))
+        outcome.changes.append(Change(kind, cause, group.cluster, name, None, None, topic, settings))
 
     def shared(self, settings: QueueSettings) -> QueueSettings:
         """One object for equal settings: a large cluster has half a million of them, and few differ."""
@@ -216,8 +226,11 @@ class RouteTable:
         outcome = Outcome()
         if all(name in self.brokers for name in queues):
             self.overrulings += 1
+            known = self.topics.get(topic, {})
             for name, settings in queues.items():
-                self.put_queues(topic, self.brokers[name], settings, "topic registered", outcome)
+                if known.get(name) != settings:
+                    shared = self.shared(settings)
+                    self.put_queues(topic, self.brokers[name], known.get(name), shared, "topic registered", outcome)
         return outcome
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> Outcome:
