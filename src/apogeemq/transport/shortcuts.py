@@ -21,22 +21,22 @@ _MAX_SHORTCUTS = 16_384  # some 300 bytes each; beyond, all are forgotten and le
 
 class Shortcuts:
     def __init__(self, request_counts: dict[int, int]) -> None:
-        self._known: dict[bytes, tuple[int, Shortcut]] = {}
+        # What stands before and after the number -> the request's code and the look-up that answers it
+        self._known: dict[tuple[bytes, bytes], tuple[int, Shortcut]] = {}
         self._request_counts = request_counts
 
     def answer(self, frame: bytes) -> bytes | None:
         """The encoded answer, or None when the frame must be decoded."""
         if len(frame) > _MAX_FRAME_SIZE:
             return None
-        start = frame.find(_OPAQUE) + len(_OPAQUE)
-        end = frame.find(b",", start)
-        known = self._known.get(frame[:start] + frame[end:])
+        before, _, rest = frame.partition(_OPAQUE)
+        opaque, _, after = rest.partition(b",")
+        known = self._known.get((before, after))
         if known is None:
             return None
         code, (look_up, key) = known
         body = look_up(key)
-        opaque = frame[start:end]
-        if body is None or not opaque.isdigit() or end - start > _MAX_DIGITS:
+        if body is None or not opaque.isdigit() or len(opaque) > _MAX_DIGITS:
             return None
         self._request_counts[code] += 1
         return encode_ok_text(opaque, body)
@@ -45,10 +45,10 @@ class Shortcuts:
         """Only where the number is beyond doubt: it stands once, in digits, and reads as the decoder read it."""
         if len(frame) > _MAX_FRAME_SIZE or command.codec != JSON or command.flag != 0 or frame.count(_OPAQUE) != 1:
             return
-        start = frame.find(_OPAQUE) + len(_OPAQUE)
-        end = frame.find(b",", start)
-        if frame[start:end] != b"%d" % command.opaque or command.opaque < 0:
+        before, _, rest = frame.partition(_OPAQUE)
+        opaque, comma, after = rest.partition(b",")
+        if not comma or opaque != b"%d" % command.opaque or command.opaque < 0:
             return
         if len(self._known) >= _MAX_SHORTCUTS:
             self._known.clear()
-        self._known[frame[:start] + frame[end:]] = (command.code, shortcut)
+        self._known[before, after] = (command.code, shortcut)
