@@ -43,7 +43,7 @@ _JSON = Path(__file__).parent.parent / "build" / "benchmarks" / "nameserver.json
 def main(
     quick: Annotated[bool, typer.Option(help="Short rounds and few: minutes, and rougher figures.")] = False,
     only: Annotated[list[str] | None, typer.Option(help=f"A case; may be repeated: {', '.join(CASES)}.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds per case [default: 5; with --quick 2].")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds per case [default: 9; with --quick 3].")] = None,
     json: Annotated[Path, typer.Option(help="Where the figures of every round go.")] = _JSON,
     write_docs: Annotated[bool, typer.Option(help="Write docs/benchmarks.md anew.")] = False,
     control: Annotated[bool, typer.Option(help="Apache on both sides: every ratio should be 1.")] = False,

@@ -14,5 +14,5 @@ class Settings(NamedTuple):
     quick: bool
 
 
-FULL = Settings(rounds=5, seconds=3.0, warm_up_s=20.0, quick=False)
-QUICK = Settings(rounds=2, seconds=1.0, warm_up_s=8.0, quick=True)
+FULL = Settings(rounds=9, seconds=2.0, warm_up_s=20.0, quick=False)
+QUICK = Settings(rounds=3, seconds=1.0, warm_up_s=8.0, quick=True)
