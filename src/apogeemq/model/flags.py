@@ -1,0 +1,21 @@
+"""Bits of a message's system flag."""
+
+from __future__ import annotations
+
+from typing import Final
+
+COMPRESSED: Final = 0x001
+MULTI_TAGS: Final = 0x002
+TRANSACTION_MASK: Final = 0x00C
+TRANSACTION_NONE: Final = 0x000
+TRANSACTION_PREPARED: Final = 0x004
+TRANSACTION_COMMIT: Final = 0x008
+TRANSACTION_ROLLBACK: Final = 0x00C
+BORN_HOST_IPV6: Final = 0x010
+STORE_HOST_IPV6: Final = 0x020
+NEED_UNWRAP: Final = 0x040
+INNER_BATCH: Final = 0x080
+COMPRESSION_MASK: Final = 0x700
+COMPRESSION_LZ4: Final = 0x100
+COMPRESSION_ZSTD: Final = 0x200
+COMPRESSION_ZLIB: Final = 0x300

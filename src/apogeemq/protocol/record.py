@@ -1,0 +1,167 @@
+"""The message record: one layout in the commit log, in pull answers and wherever a whole message travels.
+
+::
+
+    total size                       4
+    magic                            4          V1, or V2 when the topic is longer than 127 bytes
+    body CRC                         4          CRC-32 of the stored body, sign bit cleared
+    queue id                         4
+    flag                             4          the user's
+    queue offset                     8
+    physical offset                  8          where in the commit log
+    system flag                      4
+    born time                        8          ms
+    born host                        8 or 20    address, then port as int32; 20 for IPv6, see the system flag
+    store time                       8          ms
+    store host                       8 or 20
+    reconsume times                  4
+    prepared offset                  8          of the half message a transaction began with
+    body length, body                4 + n
+    topic length, topic              1 + n      2 + n in V2
+    properties length, properties    2 + n
+"""
+
+from __future__ import annotations
+
+from struct import Struct, error
+from typing import Final, NamedTuple
+
+from isal.isal_zlib import crc32
+
+from apogeemq.errors import ProtocolError
+from apogeemq.model.flags import BORN_HOST_IPV6, STORE_HOST_IPV6
+
+MAGIC_V1: Final = 0xDAA320A7
+MAGIC_V2: Final = 0xDAA320AB
+MAGIC_BLANK: Final = 0xCBD43194  # the rest of a commit log file is not used
+BLANK: Final = Struct(">II")  # remaining size, magic
+
+CRC_MASK: Final = 0x7FFFFFFF
+MAX_V1_TOPIC: Final = 127
+
+_HOST_SIZES = (8, 20)
+_HEADS: Final = {
+    born_flag | store_flag: Struct(f">IIIiiqqiq{born_size}sq{store_size}siqi")
+    for born_flag, born_size in zip((0, BORN_HOST_IPV6), _HOST_SIZES, strict=True)
+    for store_flag, store_size in zip((0, STORE_HOST_IPV6), _HOST_SIZES, strict=True)
+}
+_HOST_FLAGS: Final = BORN_HOST_IPV6 | STORE_HOST_IPV6
+_SHORT = Struct(">h")
+_SIZE_AND_MAGIC = Struct(">II")
+
+# Parts every record has, by the flags of its hosts: from the total size to the body's length.
+HEAD_SIZES: Final = {flags: head.size for flags, head in _HEADS.items()}
+SYSTEM_FLAG_AT: Final = 36
+
+
+class Record(NamedTuple):
+    """A record taken apart; body, topic and properties are still bytes."""
+
+    size: int
+    magic: int
+    body_crc: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    physical_offset: int
+    system_flag: int
+    born_time: int
+    born_host: bytes
+    store_time: int
+    store_host: bytes
+    reconsume_times: int
+    prepared_offset: int
+    body: bytes
+    topic: bytes
+    properties: bytes
+
+
+def topic_part(topic: bytes) -> tuple[int, bytes]:
+    """The magic a topic asks for, and the topic with its length before it."""
+    length = len(topic)
+    if length <= MAX_V1_TOPIC:
+        return MAGIC_V1, bytes((length,)) + topic
+    return MAGIC_V2, _SHORT.pack(length) + topic
+
+
+def encode_record(
+    topic: tuple[int, bytes],
+    queue_id: int,
+    flag: int,
+    queue_offset: int,
+    physical_offset: int,
+    system_flag: int,
+    born_time: int,
+    born_host: bytes,
+    store_time: int,
+    store_host: bytes,
+    reconsume_times: int,
+    prepared_offset: int,
+    body: bytes,
+    properties: bytes,
+) -> bytes:
+    """`topic` is what `topic_part` gave. The lengths were checked by whoever took the message in."""
+    magic, topic_bytes = topic
+    head = _HEADS[system_flag & _HOST_FLAGS]
+    body_length, properties_length = len(body), len(properties)
+    return b"%b%b%b%b%b" % (
+        head.pack(
+            head.size + body_length + len(topic_bytes) + 2 + properties_length,
+            magic,
+            crc32(body) & CRC_MASK,
+            queue_id,
+            flag,
+            queue_offset,
+            physical_offset,
+            system_flag,
+            born_time,
+            born_host,
+            store_time,
+            store_host,
+            reconsume_times,
+            prepared_offset,
+            body_length,
+        ),
+        body,
+        topic_bytes,
+        _SHORT.pack(properties_length),
+        properties,
+    )
+
+
+def record_size(system_flag: int, topic_length: int, body_length: int, properties_length: int) -> int:
+    """`topic_length` with the length before it, as `topic_part` gives it."""
+    return HEAD_SIZES[system_flag & _HOST_FLAGS] + body_length + topic_length + 2 + properties_length
+
+
+def decode_record(data: bytes, position: int = 0) -> Record:
+    """Raises ProtocolError for anything but a whole record; the body's CRC is not checked here."""
+    try:
+        size, magic = _SIZE_AND_MAGIC.unpack_from(data, position)
+        end = position + size
+        if magic not in (MAGIC_V1, MAGIC_V2) or end > len(data):
+            raise ProtocolError(f"no record at {position}: size {size}, magic {magic:08x}")
+        system_flag = int.from_bytes(data[position + SYSTEM_FLAG_AT : position + SYSTEM_FLAG_AT + 4], signed=True)
+        head = _HEADS[system_flag & _HOST_FLAGS]
+        fields = head.unpack_from(data, position)
+        body, at = _part(data, position + head.size, fields[-1], end)
+        if magic == MAGIC_V1:
+            topic, at = _part(data, at + 1, data[at], end)
+        else:
+            topic, at = _part(data, at + 2, _SHORT.unpack_from(data, at)[0], end)
+        properties, at = _part(data, at + 2, _SHORT.unpack_from(data, at)[0], end)
+    except (error, IndexError) as problem:
+        raise ProtocolError(f"record at {position}: {problem}") from None
+    if at != end:
+        raise ProtocolError(f"record at {position}: its parts end at {at}, its size says {end}")
+    return Record._make((*fields[:-1], body, topic, properties))
+
+
+def _part(data: bytes, start: int, length: int, limit: int) -> tuple[bytes, int]:
+    if length < 0 or start + length > limit:
+        raise ProtocolError(f"a part of {length} bytes at {start} runs past its record")
+    return data[start : start + length], start + length
+
+
+def is_intact(record: Record) -> bool:
+    return crc32(record.body) & CRC_MASK == record.body_crc

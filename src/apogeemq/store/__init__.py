@@ -1,0 +1,1 @@
+"""Messages on disk, in Apache RocketMQ's files: commit log, consume queues, key index."""

@@ -1,0 +1,41 @@
+"""The checkpoint: how far log, queues and index were flushed, in store times. Read after a crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from apogeemq.store.layout import CHECKPOINT, CHECKPOINT_SIZE
+
+_SAFETY_MS = 3000  # clocks of flushes and of messages are not the same
+
+
+class Checkpoint(msgspec.Struct):
+    log_time: int = 0
+    queue_time: int = 0
+    index_time: int = 0
+    master_flushed_offset: int = 0
+    confirmed_offset: int = 0
+
+    @property
+    def safe_time(self) -> int:
+        """Messages stored up to here are on the disk, in the log and in their queues."""
+        return max(0, min(self.log_time, self.queue_time) - _SAFETY_MS)
+
+    @property
+    def safe_index_time(self) -> int:
+        return max(0, min(self.log_time, self.queue_time, self.index_time) - _SAFETY_MS)
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Zeros when there is none, or less than one."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return Checkpoint()
+    return Checkpoint(*CHECKPOINT.unpack_from(data)) if len(data) >= CHECKPOINT.size else Checkpoint()
+
+
+def checkpoint_content(checkpoint: Checkpoint) -> bytes:
+    return CHECKPOINT.pack(*msgspec.structs.astuple(checkpoint)).ljust(CHECKPOINT_SIZE, b"\0")

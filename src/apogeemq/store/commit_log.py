@@ -1,0 +1,162 @@
+"""The commit log: the messages of all topics, one record after the other, in order of arrival.
+
+Files of `file_size` bytes named by the offset of their first byte. A record never crosses a file: what is left is
+marked by a blank (size, magic) and skipped. One writer, no locks; appended bytes are in the page cache at once, so a
+crash of the process loses nothing, and a power cut loses what was not flushed: `flushed_offset` says how far.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from apogeemq.errors import ProtocolError, StorageFailed
+from apogeemq.protocol.record import BLANK, MAGIC_BLANK, Record, decode_record
+from apogeemq.store.file_queue import FileQueue
+
+_RESERVE_STEP = 16 * 1024 * 1024
+_BLANK_SIZE = BLANK.size
+
+
+class CommitLog:
+    def __init__(self, folder: Path, file_size: int) -> None:
+        self.files = FileQueue(folder, file_size, min(_RESERVE_STEP, file_size))
+        self._file_size = file_size
+        self._start = 0  # of the file written to
+        self._at = 0  # position in it
+        self._room = 0  # a record must end below this position, or more room is asked for
+        self._map: mmap.mmap | None = None
+        self.flushed_offset = 0
+
+    @property
+    def min_offset(self) -> int:
+        return self.files.start
+
+    @property
+    def max_offset(self) -> int:
+        """Where the next record goes, unless it needs a new file."""
+        return self._start + self._at
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def claim(self, size: int) -> int:
+        """The physical offset at which a record of this size will go; `put` follows before anything else does.
+
+        Raises OSError when the disk has no room; what was there is untouched.
+        """
+        if self._at + size > self._room:
+            self._make_room(size)
+        return self._start + self._at
+
+    def put(self, record: bytes) -> None:
+        """Write at the offset just claimed."""
+        at = self._at
+        end = at + len(record)
+        self._map[at:end] = record  # type: ignore[index]
+        self._at = end
+
+    def _make_room(self, size: int) -> None:
+        if size + _BLANK_SIZE > self._file_size:
+            raise StorageFailed(f"a record of {size} bytes does not fit a commit log file of {self._file_size}")
+        files = self.files.files
+        if not files or self._at + size + _BLANK_SIZE > self._file_size:
+            self._roll()
+            files = self.files.files
+        tail = files[-1]
+        end = self._at + size + _BLANK_SIZE  # with room for the blank that may have to follow
+        if end > tail.reserved:
+            tail.reserve(self._at, end)
+        self._map = tail.map()
+        self._room = min(tail.reserved, self._file_size) - _BLANK_SIZE
+
+    def _roll(self) -> None:
+        """Begin the next file; the present one is closed by a blank."""
+        is_first = not self.files.files
+        remaining = self._file_size - self._at
+        fresh = self.files.append_file(self._start + self._at if is_first else None)
+        if not is_first and remaining >= _BLANK_SIZE:
+            tail = self.files.files[-2]
+            tail.write(self._at, BLANK.pack(remaining, MAGIC_BLANK))
+        self._start, self._at = fresh.start, 0
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes of one record; fewer or none when the log does not hold them."""
+        if offset < self.min_offset or offset + size > self.max_offset:
+            return b""
+        return self.files.read(offset, size)
+
+    def record_at(self, offset: int) -> Record | None:
+        """The whole record at an offset; None when there is none."""
+        head = self.read(offset, 4)
+        if len(head) < 4:
+            return None
+        data = self.read(offset, int.from_bytes(head))
+        try:
+            record = decode_record(data) if data else None
+        except ProtocolError:
+            return None
+        return record if record is not None and record.physical_offset == offset else None
+
+    # -- flushing --------------------------------------------------------------------------------------------
+
+    def flush(self, up_to: int) -> None:
+        """Make everything below an offset durable. Blocking; may run beside the writer. Raises OSError."""
+        for file in list(self.files.files):
+            if file.end > self.flushed_offset and file.start < up_to:
+                file.sync()
+        self.flushed_offset = max(self.flushed_offset, up_to)
+
+    # -- recovery --------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        self.files.load()
+        if self.files.files:
+            self.cut(self.files.end)
+
+    def scan(self, offset: int) -> Iterator[tuple[int, Record | None]]:
+        """(offset after it, record) for each whole record from an offset on; a blank gives (next file, None).
+
+        Ends where the log does: at bytes that are neither.
+        """
+        while True:
+            file = self.files.find(offset)
+            if file is None:
+                return
+            data, position = file.map(), offset - file.start
+            size, magic = BLANK.unpack_from(data, position) if position + _BLANK_SIZE <= file.size else (0, MAGIC_BLANK)
+            if magic == MAGIC_BLANK:
+                offset = file.end
+                yield offset, None
+                continue
+            try:
+                record = decode_record(data[position : position + size])
+            except ProtocolError:
+                return
+            if record.physical_offset != offset:
+                return
+            offset += size
+            yield offset, record
+
+    def cut(self, offset: int) -> None:
+        """The log ends here. What follows is removed, so that no later crash can bring it back."""
+        self.files.drop_files_from(offset)
+        tail = self.files.files[-1] if self.files.files else None
+        self._map = None
+        if tail is None:
+            self._start, self._at, self._room = offset, 0, 0
+            return
+        self._start, self._at = tail.start, offset - tail.start
+        self._room = 0
+        tail.close()
+        if self._at < self._file_size:
+            os.truncate(tail.path, self._at)
+            os.truncate(tail.path, self._file_size)
+        self.flushed_offset = min(self.flushed_offset, offset)
+
+    def close(self) -> None:
+        self._map = None
+        self.files.close()

@@ -1,0 +1,136 @@
+"""A consume queue: for each message of one queue, where its record is, how long it is, and its tag's hash.
+
+Files of 300,000 entries of 20 bytes (`layout.QUEUE_ENTRY`). Derived from the commit log: whatever is missing or wrong
+here is rebuilt from there. Logical offset n is the entry at byte 20·n. One writer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from apogeemq.store.file_queue import FileQueue
+from apogeemq.store.layout import FILLER_ENTRY, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_SIZE
+from apogeemq.store.mapped_file import MapCache, MappedFile
+
+_RESERVE_STEP = 4096
+
+_pack = QUEUE_ENTRY.pack
+_unpack = QUEUE_ENTRY.unpack_from
+
+
+class ConsumeQueue:
+    """Holds logical offsets from `min_offset` to below `max_offset`; `end_physical` is the end of its last message."""
+
+    __slots__ = ("_files", "end_physical", "max_offset", "min_offset", "queue_id", "topic")
+
+    def __init__(self, root: Path, topic: str, queue_id: int, file_size: int, cache: MapCache) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self._files = FileQueue(root / topic / str(queue_id), file_size, _RESERVE_STEP, cache)
+        self.max_offset = 0
+        self.min_offset = 0
+        self.end_physical = 0
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def append(self, offset: int, physical_offset: int, size: int, tags_code: int) -> None:
+        """The entry at `max_offset`, or at any offset when the queue is empty. May raise OSError."""
+        position = offset * QUEUE_ENTRY_SIZE
+        files = self._files
+        file = files.files[-1] if files.files and position < files.end else self._next_file(position)
+        file.write(position - file.start, _pack(physical_offset, size, tags_code))
+        self.max_offset = offset + 1
+        self.end_physical = physical_offset + size
+
+    def _next_file(self, position: int) -> MappedFile:
+        is_first = not self._files.files
+        file = self._files.append_file(position)
+        if is_first:
+            self.min_offset = position // QUEUE_ENTRY_SIZE
+            count = (position - file.start) // QUEUE_ENTRY_SIZE
+            if count:  # the queue begins in the middle of a file: say that nothing is before
+                file.write(0, FILLER_ENTRY * count)
+        return file
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def entries(self, offset: int, most: int) -> bytes:
+        """Up to `most` entries from a logical offset on, packed; fewer at the end of a file."""
+        if not self.min_offset <= offset < self.max_offset:
+            return b""
+        return self._files.read(offset * QUEUE_ENTRY_SIZE, min(most, self.max_offset - offset) * QUEUE_ENTRY_SIZE)
+
+    def entry(self, offset: int) -> tuple[int, int, int] | None:
+        """(physical offset, size, tags code)"""
+        data = self.entries(offset, 1)
+        return _unpack(data) if data else None
+
+    def next_file_offset(self, offset: int) -> int:
+        """The first logical offset of the file after the one that holds `offset`."""
+        per_file = self._files.file_size // QUEUE_ENTRY_SIZE
+        return (offset // per_file + 1) * per_file
+
+    # -- recovery and retention ------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Find the end: the last entry that says something."""
+        self._files.load()
+        self.min_offset = self.max_offset = self._files.start // QUEUE_ENTRY_SIZE
+        for file in reversed(self._files.files):
+            count = _valid_count(file)
+            if count:
+                self._end_at(file.start // QUEUE_ENTRY_SIZE + count)
+                return
+
+    def _end_at(self, offset: int) -> None:
+        self.max_offset = offset
+        last = self.entry(offset - 1)
+        if last is not None and last[1] != FILLER_SIZE:
+            self.end_physical = last[0] + last[1]
+        else:
+            self.end_physical = 0
+
+    def cut(self, physical_offset: int) -> None:
+        """Forget the messages that end after a physical offset: the log does not have them any more."""
+        while self.max_offset > self.min_offset and self.end_physical > physical_offset:
+            self._files.write_zeros((self.max_offset - 1) * QUEUE_ENTRY_SIZE, QUEUE_ENTRY_SIZE)
+            self._end_at(self.max_offset - 1)
+        self._files.drop_files_from(self.max_offset * QUEUE_ENTRY_SIZE + 1)
+
+    def correct_min_offset(self, min_physical: int) -> int:
+        """Messages before a physical offset are deleted: begin after them. Gives the number of files deleted."""
+        low, high = self.min_offset, self.max_offset
+        while low < high:  # physical offsets grow with logical ones
+            middle = (low + high) // 2
+            entry = self.entry(middle)
+            if entry is None or entry[0] < min_physical or entry[1] == FILLER_SIZE:
+                low = middle + 1
+            else:
+                high = middle
+        self.min_offset = low
+        return self._files.drop_files_before(low * QUEUE_ENTRY_SIZE)
+
+    def sync(self) -> None:
+        for file in self._files.files[-2:]:
+            file.sync()
+
+    def delete(self) -> None:
+        self._files.delete()
+        self.min_offset = self.max_offset = self.end_physical = 0
+
+    def close(self) -> None:
+        self._files.close()
+
+
+def _valid_count(file: MappedFile) -> int:
+    """Entries are written in order, so the valid ones are a prefix: found by halving."""
+    data = file.map()
+    low, high = 0, file.size // QUEUE_ENTRY_SIZE
+    while low < high:
+        middle = (low + high) // 2
+        physical_offset, size, _ = _unpack(data, middle * QUEUE_ENTRY_SIZE)
+        if physical_offset >= 0 and size > 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low

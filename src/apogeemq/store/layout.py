@@ -1,0 +1,41 @@
+"""Every structure of the store's files, in Apache's layout. All numbers are big-endian.
+
+The record of a message is `protocol/record.py`: it is the same on the wire.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+# Consume queue: one entry per message of a queue.
+QUEUE_ENTRY: Final = Struct(">qiq")  # physical offset, record size, tags code
+QUEUE_ENTRY_SIZE: Final = 20
+QUEUE_FILE_SIZE: Final = 300_000 * QUEUE_ENTRY_SIZE
+# An entry before the first real one, in a queue that does not begin at 0.
+FILLER_SIZE: Final = 0x7FFFFFFF
+FILLER_ENTRY: Final = QUEUE_ENTRY.pack(0, FILLER_SIZE, 0)
+
+# Key index: a header, slots that hold the newest item of their hash, items chained to older ones.
+INDEX_HEADER: Final = Struct(">qqqqii")  # begin time, end time, begin offset, end offset, used slots, next item
+INDEX_HEADER_SIZE: Final = 40
+INDEX_SLOT: Final = Struct(">i")
+INDEX_SLOT_COUNT: Final = 5_000_000
+INDEX_ITEM: Final = Struct(">iqii")  # key hash, physical offset, seconds since begin time, previous item
+INDEX_ITEM_SIZE: Final = 20
+INDEX_ITEM_COUNT: Final = 20_000_000
+INDEX_ITEMS_AT: Final = INDEX_HEADER_SIZE + INDEX_SLOT_COUNT * INDEX_SLOT.size
+INDEX_FILE_SIZE: Final = INDEX_ITEMS_AT + INDEX_ITEM_COUNT * INDEX_ITEM_SIZE
+
+CHECKPOINT: Final = Struct(">qqqqq")  # log, queue and index times; master flushed offset, confirmed offset
+CHECKPOINT_SIZE: Final = 4096
+
+assert QUEUE_ENTRY.size == QUEUE_ENTRY_SIZE
+assert INDEX_HEADER.size == INDEX_HEADER_SIZE
+assert INDEX_ITEM.size == INDEX_ITEM_SIZE
+assert INDEX_FILE_SIZE == 420_000_040
+
+
+def file_name(start: int) -> str:
+    """Of a commit log or consume queue file: the offset of its first byte."""
+    return f"{start:020d}"

@@ -1,0 +1,137 @@
+"""A file of fixed size, mapped into memory; and a bound on how many are mapped at once.
+
+A new file is sparse. A store into a hole of a full disk would kill the process with SIGBUS, so blocks are reserved
+ahead of what is written, in steps; a reservation that fails is an OSError the writer can answer. Slices handed out
+are copies: a map with a living view on it could not be closed.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections import deque
+from pathlib import Path
+
+_PAGE = 4096
+
+
+class MapCache:
+    """At most `capacity` maps are open; of those not used lately one is closed for the next.
+
+    An open map costs a descriptor, and a large broker has more queues than descriptors.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = max(1, capacity)
+        self._open: deque[MappedFile] = deque()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, file: MappedFile) -> None:
+        while len(self._open) >= self._capacity:
+            oldest = self._open.popleft()
+            if oldest.is_used:
+                oldest.is_used = False
+                self._open.append(oldest)
+            else:
+                oldest.unmap()
+        self._open.append(file)
+
+    def drop(self, file: MappedFile) -> None:
+        if file in self._open:
+            self._open.remove(file)
+
+
+class MappedFile:
+    """`start` is the offset of its first byte in the log or queue it is part of. One writer; any reader."""
+
+    __slots__ = ("_cache", "_map", "_reserve_step", "_reserved", "is_used", "path", "size", "start")
+
+    def __init__(self, path: Path, start: int, size: int, reserve_step: int, cache: MapCache | None = None) -> None:
+        self.path = path
+        self.start = start
+        self.size = size
+        self.is_used = False
+        self._reserve_step = reserve_step
+        self._reserved = -1  # nothing written yet by us; blocks before the first write are not our affair
+        self._cache = cache
+        self._map: mmap.mmap | None = None
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+    @property
+    def reserved(self) -> int:
+        """Positions below this can be written without a further reservation."""
+        return self._reserved
+
+    def create(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.ftruncate(descriptor, self.size)
+        finally:
+            os.close(descriptor)
+
+    def map(self) -> mmap.mmap:
+        """The whole file, mapped if it was not."""
+        self.is_used = True
+        if self._map is None:
+            if self._cache is not None:
+                self._cache.admit(self)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                self._map = mmap.mmap(descriptor, self.size)
+            finally:
+                os.close(descriptor)
+        return self._map
+
+    def read(self, position: int, length: int) -> bytes:
+        return self.map()[position : position + length]
+
+    def write(self, position: int, data: bytes) -> None:
+        """Raises OSError, with nothing written, when no block can be had."""
+        end = position + len(data)
+        if end > self._reserved:
+            self.reserve(position, end)
+        self.map()[position:end] = data
+
+    def reserve(self, position: int, end: int) -> None:
+        """Make sure of the blocks from `position` to `end`, and of some more."""
+        start = self._reserved if self._reserved >= 0 else position - position % _PAGE
+        target = min(self.size, end - end % self._reserve_step + self._reserve_step)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            try:
+                os.posix_fallocate(descriptor, start, target - start)
+            except OSError:
+                # Nearly full: what is needed may still be there when what is wished for is not.
+                target = end
+                os.posix_fallocate(descriptor, start, target - start)
+        finally:
+            os.close(descriptor)
+        self._reserved = target
+
+    def sync(self) -> None:
+        """Write dirty pages to the disk. Blocking; off the event loop. Raises OSError when the disk refuses."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def unmap(self) -> None:
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+    def close(self) -> None:
+        if self._cache is not None:
+            self._cache.drop(self)
+        self.unmap()
+
+    def delete(self) -> None:
+        self.close()
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,87 @@
+"""A store folder written by Apache's broker opens in our store, after a clean stop and after `kill -9`."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from apogeemq.filter.tags import java_hash
+from apogeemq.model.flags import COMPRESSED
+from apogeemq.protocol.record import Record, decode_record, is_intact
+from apogeemq.store.config import StoreConfig
+from apogeemq.store.message_store import MessageStore
+from apogeemq.store.recovery import Recovered, recover
+from apogeemq.store.results import GetStatus
+from tests.peers import apache, ours
+from tests.peers.netns import NetNamespace
+
+TOPICS = 5
+MESSAGES = 500
+LOG_FILE_SIZE = 1 << 20
+
+
+def open_copy(root: Path) -> tuple[MessageStore, Recovered]:
+    config = StoreConfig(store_path_root_dir=str(root), mapped_file_size_commit_log=LOG_FILE_SIZE)
+    store = MessageStore(config, lambda topic, properties, _: java_hash(properties.get("TAGS", "")))
+    return store, recover(store)
+
+
+def records_of(store: MessageStore, topic: str) -> list[Record]:
+    found = []
+    for _, queue_id in sorted(key for key in store.queues if key[0] == topic):
+        offset = store.queue(topic, queue_id).min_offset
+        while (got := store.get(topic, queue_id, offset, 32, 256 * 1024)).status is GetStatus.FOUND:
+            position = 0
+            while position < len(got.records):
+                found.append(decode_record(got.records, position))
+                position += found[-1].size
+            offset = got.next_offset
+    return found
+
+
+def number_of(record: Record) -> int:
+    body = zlib.decompress(record.body) if record.system_flag & COMPRESSED else record.body
+    return int(body.partition(b"-")[0])
+
+
+@pytest.mark.parametrize("version", apache.VERSIONS)
+@pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "killed"])
+def test_every_message_of_apaches_store_is_found(
+    make_netns: Callable[[], NetNamespace], tmp_path: Path, version: str, is_killed: bool
+) -> None:
+    netns = make_netns()
+    with (
+        ours.NameServer(work_dir=tmp_path / "namesrv", netns=netns) as name_server,
+        apache.Broker(
+            version,
+            name_server.address,
+            work_dir=tmp_path / "broker",
+            netns=netns,
+            properties={"mappedFileSizeCommitLog": LOG_FILE_SIZE},
+        ) as broker,
+    ):
+        with apache.run_program(
+            version,
+            "Fill.java",
+            name_server.address,
+            str(TOPICS),
+            str(MESSAGES),
+            work_dir=tmp_path / "fill",
+            netns=netns,
+        ) as fill:
+            fill.wait_for_output(f"^sent {MESSAGES}", timeout_s=120)
+        broker.kill() if is_killed else broker.stop()
+
+    store, result = open_copy(tmp_path / "broker" / "store")
+    assert result.was_clean is not is_killed
+    for topic in range(TOPICS):
+        records = records_of(store, f"fill-{topic}")
+        assert sorted(map(number_of, records)) == list(range(topic, MESSAGES, TOPICS))
+        assert all(map(is_intact, records))
+    for number in (0, 1, 77, MESSAGES - 1):
+        found = store.find_by_key(f"fill-{number % TOPICS}", f"k{number}", 0, 2**62, 10)
+        assert number in map(number_of, found)
+    store.close()

@@ -1,0 +1,92 @@
+"""The message record, byte by byte."""
+
+from __future__ import annotations
+
+import pytest
+
+from apogeemq.errors import ProtocolError
+from apogeemq.model.flags import BORN_HOST_IPV6, STORE_HOST_IPV6
+from apogeemq.protocol.record import (
+    MAGIC_V1,
+    MAGIC_V2,
+    decode_record,
+    encode_record,
+    is_intact,
+    record_size,
+    topic_part,
+)
+
+# Topic T1, queue 3, queue offset 5, at 4096, KEYS=K1 TAGS=TagA, body `hi`.
+EXAMPLE = bytes.fromhex(
+    "00000071daa320a758932aac000000030000000000000000000000050000000000001000000000000000018bcfe56800"
+    "0a0000010000c3500000018bcfe568010a00000200002a9f000000000000000000000000000000026869025431"
+    "00124b455953014b310254414753015461674102"
+)
+
+
+def encode(topic: bytes = b"T1", system_flag: int = 0, born: bytes = bytes(8), stored: bytes = bytes(8)) -> bytes:
+    return encode_record(
+        topic_part(topic), 3, 7, 5, 4096, system_flag, 1, born, 2, stored, 4, 9, b"body", b"a\x01b\x02"
+    )
+
+
+def test_a_record_is_laid_out_as_apache_does() -> None:
+    record = encode_record(
+        topic_part(b"T1"),
+        3,
+        0,
+        5,
+        4096,
+        0,
+        1700000000000,
+        bytes.fromhex("0a0000010000c350"),
+        1700000000001,
+        bytes.fromhex("0a00000200002a9f"),
+        0,
+        0,
+        b"hi",
+        b"KEYS\x01K1\x02TAGS\x01TagA\x02",
+    )
+    assert record == EXAMPLE
+
+
+def test_every_part_is_read_back() -> None:
+    record = decode_record(b"before" + EXAMPLE + b"after", 6)
+    assert (record.size, record.magic, record.queue_id, record.queue_offset) == (113, MAGIC_V1, 3, 5)
+    assert (record.physical_offset, record.born_time, record.store_time) == (4096, 1700000000000, 1700000000001)
+    assert (record.body, record.topic, record.properties) == (b"hi", b"T1", b"KEYS\x01K1\x02TAGS\x01TagA\x02")
+    assert is_intact(record)
+    assert not is_intact(record._replace(body=b"ho"))
+
+
+@pytest.mark.parametrize("system_flag", [0, BORN_HOST_IPV6, STORE_HOST_IPV6, BORN_HOST_IPV6 | STORE_HOST_IPV6])
+def test_hosts_may_be_ipv6(system_flag: int) -> None:
+    born = b"b" * (20 if system_flag & BORN_HOST_IPV6 else 8)
+    stored = b"s" * (20 if system_flag & STORE_HOST_IPV6 else 8)
+    data = encode(system_flag=system_flag, born=born, stored=stored)
+    record = decode_record(data)
+    assert (record.born_host, record.store_host, record.body) == (born, stored, b"body")
+    assert len(data) == record_size(system_flag, 3, 4, 4)
+
+
+def test_a_long_topic_makes_a_record_of_the_second_kind() -> None:
+    record = decode_record(encode(b"t" * 200))
+    assert (record.magic, record.topic) == (MAGIC_V2, b"t" * 200)
+
+
+def test_a_cut_or_padded_record_is_an_error() -> None:
+    for length in range(len(EXAMPLE)):
+        with pytest.raises(ProtocolError):
+            decode_record(EXAMPLE[:length])
+    with pytest.raises(ProtocolError, match="its parts end"):
+        decode_record((len(EXAMPLE) + 1).to_bytes(4) + EXAMPLE[4:] + b"x")
+
+
+def test_any_wrong_byte_of_a_length_is_an_error_or_another_record_of_the_same_size() -> None:
+    for position in range(len(EXAMPLE)):
+        data = bytearray(EXAMPLE)
+        data[position] ^= 0xFF
+        try:
+            assert decode_record(bytes(data)).size == len(EXAMPLE)
+        except ProtocolError:
+            continue

@@ -1,0 +1,123 @@
+"""Put and get, through file after file."""
+
+from __future__ import annotations
+
+from apogeemq.filter.tags import java_hash
+from apogeemq.model.flags import TRANSACTION_COMMIT, TRANSACTION_PREPARED
+from apogeemq.protocol.record import decode_record
+from apogeemq.store.message_store import MessageStore
+from apogeemq.store.results import Arrival, GetStatus
+from tests.unit.store.conftest import LOG_FILE_SIZE, OpenStore, message
+
+
+def bodies(records: bytes) -> list[bytes]:
+    found, position = [], 0
+    while position < len(records):
+        record = decode_record(records, position)
+        found.append(record.body)
+        position += record.size
+    return found
+
+
+def drain(store: MessageStore, topic: str, queue_id: int) -> list[bytes]:
+    found, offset = [], store.queue(topic, queue_id).min_offset
+    while (got := store.get(topic, queue_id, offset, 32, 256 * 1024)).status is GetStatus.FOUND:
+        found += bodies(got.records)
+        offset = got.next_offset
+    return found
+
+
+def test_messages_come_back_in_order_from_many_files(open_store: OpenStore) -> None:
+    store = open_store()
+    for number in range(2000):
+        put = store.put(message(f"topic-{number % 2}", number % 3, number), 1000 + number)
+        assert put.queue_offset == number // 6
+    assert len(store.log.files.files) > 3
+    for queue in range(6):
+        expected = [b"%d" % number for number in range(2000) if (number % 2, number % 3) == (queue % 2, queue % 3)]
+        assert drain(store, f"topic-{queue % 2}", queue % 3) == expected
+
+
+def test_every_arrival_is_told_once_and_can_be_read_then(open_store: OpenStore) -> None:
+    arrivals: list[Arrival] = []
+    store = open_store(arrivals.append)
+    store.put(message("T", 1, 5), 1234)
+    assert [(a.topic, a.queue_id, a.queue_offset, a.tags_code, a.store_time) for a in arrivals] == [
+        ("T", 1, 0, java_hash("T2"), 1234)
+    ]
+
+
+def test_a_record_never_crosses_a_file(open_store: OpenStore) -> None:
+    store = open_store()
+    for number in range(20):
+        put = store.put(message("T", 0, number, body=bytes(20_000)), 0)
+        assert put.physical_offset // LOG_FILE_SIZE == (put.physical_offset + put.size - 1) // LOG_FILE_SIZE
+    assert len(drain(store, "T", 0)) == 20
+
+
+def test_offsets_outside_the_queue_are_corrected(open_store: OpenStore) -> None:
+    store = open_store()
+    assert store.get("T", 0, 0, 32, 1000).status is GetStatus.NO_MATCHED_LOGIC_QUEUE
+    store.queue("T", 0)
+    assert store.get("T", 0, 0, 32, 1000).status is GetStatus.NO_MESSAGE_IN_QUEUE
+    for number in range(3):
+        store.put(message("T", 0, number), 0)
+    assert store.get("T", 0, 3, 32, 1000)[:4] == (GetStatus.OFFSET_OVERFLOW_ONE, 3, 0, 3)
+    assert store.get("T", 0, 9, 32, 1000)[:4] == (GetStatus.OFFSET_OVERFLOW_BADLY, 3, 0, 3)
+    assert store.get("T", 0, -1, 32, 1000)[:4] == (GetStatus.OFFSET_TOO_SMALL, 0, 0, 3)
+
+
+def test_tags_are_filtered_by_hash_and_the_offset_moves_past_others(open_store: OpenStore) -> None:
+    store = open_store()
+    for number in range(9):
+        store.put(message("T", 0, number), 0)
+    got = store.get("T", 0, 0, 32, 100_000, {java_hash("T1")})
+    assert (bodies(got.records), got.next_offset) == ([b"1", b"4", b"7"], 9)
+    nothing = store.get("T", 0, 0, 32, 100_000, {java_hash("other")})
+    assert (nothing.status, nothing.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 9)
+
+
+def test_an_answer_is_bounded_in_messages_and_bytes_but_never_empty_for_a_large_one(open_store: OpenStore) -> None:
+    store = open_store()
+    for number in range(10):
+        store.put(message("T", 0, number, body=bytes(5000)), 0)
+    assert store.get("T", 0, 0, 4, 10**6).message_count == 4
+    assert store.get("T", 0, 0, 32, 11_000).message_count == 2
+    assert store.get("T", 0, 0, 32, 10).message_count == 1
+
+
+def test_messages_are_found_by_key_newest_first_within_the_time(open_store: OpenStore) -> None:
+    store = open_store()
+    for number in range(300):
+        store.put(message("T", 0, number % 50), 1_000_000 + number * 1000)
+    found = store.find_by_key("T", "k7", 0, 2**62, 10)
+    assert [record.queue_offset for record in found] == [257, 207, 157, 107, 57, 7]
+    assert [record.queue_offset for record in store.find_by_key("T", "k7", 1_100_000, 1_200_000, 10)] == [157, 107]
+    assert len(store.find_by_key("T", "U7", 0, 2**62, 4)) == 4
+    assert store.find_by_key("other", "k7", 0, 2**62, 10) == []
+
+
+def test_prepared_messages_are_in_the_log_but_in_no_queue(open_store: OpenStore) -> None:
+    store = open_store()
+    put = store.put(message("T", 0, 1, system_flag=TRANSACTION_PREPARED), 0)
+    assert store.log.record_at(put.physical_offset) is not None
+    assert store.queue("T", 0).max_offset == 0
+    store.put(message("T", 0, 2, system_flag=TRANSACTION_COMMIT), 0)
+    assert drain(store, "T", 0) == [b"2"]
+
+
+def test_store_time_never_goes_back(open_store: OpenStore) -> None:
+    store = open_store()
+    times = [store.put(message("T", 0, number), now).store_time for number, now in enumerate((500, 400, 600))]
+    assert times == [500, 500, 600]
+
+
+def test_many_queues_work_with_few_maps(open_store: OpenStore) -> None:
+    store = open_store()
+    store.config.max_mapped_queue_files = 400
+    store._maps._capacity = 5
+    for number in range(200):
+        store.put(message("T", number % 40, number), 0)
+    assert len(store._maps) <= 5
+    for queue_id in range(40):
+        assert drain(store, "T", queue_id) == [b"%d" % number for number in range(queue_id, 200, 40)]

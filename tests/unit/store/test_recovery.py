@@ -1,0 +1,129 @@
+"""However the last process ended, the store opens with all that was kept."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from apogeemq.errors import StorageFailed
+from apogeemq.store.config import StoreConfig
+from apogeemq.store.message_store import MessageStore
+from apogeemq.store.recovery import ABORT_FILE, recover
+from tests.unit.store.conftest import LOG_FILE_SIZE, OpenStore, message, tags_code_of
+from tests.unit.store.test_message_store import drain
+
+COUNT = 1500
+
+
+def fill(store: MessageStore) -> list[int]:
+    """Puts messages into four queues; gives where each ended in the log."""
+    ends = []
+    for number in range(COUNT):
+        put = store.put(message("T", number % 4, number), 1000 + number)
+        ends.append(put.physical_offset + put.size)
+    return ends
+
+
+def holds(store: MessageStore, count: int) -> None:
+    for queue_id in range(4):
+        assert drain(store, "T", queue_id) == [b"%d" % number for number in range(queue_id, count, 4)]
+
+
+def crash(store: MessageStore) -> Path:
+    """What a killed process leaves: everything written, and the abort file."""
+    store.close()
+    root = Path(store.config.store_path_root_dir)
+    (root / ABORT_FILE).touch()
+    return root
+
+
+def test_after_a_clean_stop_only_the_last_file_is_read(open_store: OpenStore, config: StoreConfig) -> None:
+    fill(open_store())
+    again = MessageStore(config, tags_code_of)
+    result = recover(again)
+    assert result.was_clean
+    assert result.record_count < COUNT
+    holds(again, COUNT)
+    assert again.put(message("T", 0, COUNT), 9999).queue_offset == COUNT // 4
+    again.close()
+
+
+def test_after_a_crash_queues_and_index_are_built_again(open_store: OpenStore) -> None:
+    root = crash_filled(open_store)
+    shutil.rmtree(root / "consumequeue")
+    shutil.rmtree(root / "index")
+    store = open_store()
+    holds(store, COUNT)
+    assert [record.body for record in store.find_by_key("T", "k77", 0, 2**62, 9)] == [b"77"]
+
+
+def crash_filled(open_store: OpenStore) -> Path:
+    store = open_store()
+    fill(store)
+    return crash(store)
+
+
+@pytest.mark.parametrize("lost", [1, 7, 50, 100, 1000])
+def test_a_torn_tail_is_cut_and_all_before_it_kept(open_store: OpenStore, lost: int) -> None:
+    store = open_store()
+    ends = fill(store)
+    root = crash(store)
+    torn_at = ends[-1] - lost
+    tail = root / "commitlog" / f"{torn_at // LOG_FILE_SIZE * LOG_FILE_SIZE:020d}"
+    with tail.open("r+b") as file:
+        file.seek(torn_at % LOG_FILE_SIZE)
+        file.write(bytes(LOG_FILE_SIZE - torn_at % LOG_FILE_SIZE))
+    for later in sorted((root / "commitlog").iterdir()):
+        if int(later.name) > torn_at:
+            later.unlink()
+    kept = sum(end <= torn_at for end in ends)
+    reopened = open_store()
+    holds(reopened, kept)
+    number = kept
+    assert reopened.put(message("T", number % 4, number), 9999).queue_offset == number // 4
+    holds(reopened, kept + 1)
+
+
+def test_a_damaged_body_ends_the_log_before_it(open_store: OpenStore) -> None:
+    store = open_store()
+    ends = fill(store)
+    root = crash(store)
+    path = root / "commitlog" / f"{ends[1000] // LOG_FILE_SIZE * LOG_FILE_SIZE:020d}"
+    data = bytearray(path.read_bytes())
+    data[ends[1000] % LOG_FILE_SIZE + 88] ^= 1  # the first byte of the next record's body
+    path.write_bytes(data)
+    holds(open_store(), 1001)
+
+
+def test_what_was_cut_off_never_comes_back(open_store: OpenStore) -> None:
+    """A record after the torn place is whole, but must not be read once new ones have grown up to it."""
+    store = open_store()
+    ends = fill(store)[:20]
+    root = crash(store)
+    path = root / "commitlog" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    data[ends[9] + 88] ^= 1  # record 10 is damaged, 11 and later are whole
+    path.write_bytes(data)
+    for later in sorted((root / "commitlog").iterdir())[1:]:
+        later.unlink()
+    reopened = open_store()
+    reopened.put(message("T", 10 % 4, 10), 9999)  # as long as the damaged one: it ends where 11 began
+    crash(reopened)
+    holds(open_store(), 11)
+
+
+def test_without_a_log_the_queues_are_forgotten(open_store: OpenStore) -> None:
+    root = crash_filled(open_store)
+    shutil.rmtree(root / "commitlog")
+    store = open_store()
+    assert store.queue("T", 0).max_offset == 0
+    assert store.put(message("T", 0, 0), 0).physical_offset == 0
+
+
+def test_files_of_another_size_are_refused_by_name(open_store: OpenStore, config: StoreConfig) -> None:
+    fill(open_store())
+    config.mapped_file_size_commit_log = LOG_FILE_SIZE * 2
+    with pytest.raises(StorageFailed, match="are configured to have"):
+        open_store()
