@@ -6,10 +6,13 @@ is put, and again from the log where a crash left them behind (`recovery.py`). O
 
 from __future__ import annotations
 
+import logging
+import shutil
 from collections.abc import Callable, Container
 from pathlib import Path
 from typing import TypeAlias
 
+from apogeemq.errors import StorageFailed
 from apogeemq.model import properties as names
 from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from apogeemq.model.properties import decode_properties
@@ -21,6 +24,8 @@ from apogeemq.store.key_index import KeyIndex
 from apogeemq.store.layout import QUEUE_ENTRY
 from apogeemq.store.mapped_file import MapCache
 from apogeemq.store.results import Arrival, GetStatus, Got, NewMessage, Put
+
+log = logging.getLogger(__name__)
 
 _NOT_IN_QUEUES = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 
@@ -111,13 +116,20 @@ class MessageStore:
             found = self.queues[key] = ConsumeQueue(self._queue_root, topic, queue_id, size, self._maps)
         return found
 
-    def load_queues(self) -> None:
-        """Every queue there is a folder of."""
-        if self._queue_root.is_dir():
-            for topic_folder in self._queue_root.iterdir():
-                for folder in topic_folder.iterdir() if topic_folder.is_dir() else ():
-                    if folder.name.isdigit():
-                        self.queue(topic_folder.name, int(folder.name)).load()
+    def load_queues(self) -> bool:
+        """Every queue there is a folder of; False when one had to be given up and must be built again."""
+        is_whole = True
+        for folder in sorted(self._queue_root.glob("*/*")):
+            if folder.name.isdigit():
+                queue = self.queue(folder.parent.name, int(folder.name))
+                try:
+                    queue.load()
+                except StorageFailed as error:
+                    log.error("a consume queue is built again from the log: %s", error)
+                    shutil.rmtree(folder)
+                    del self.queues[queue.topic, queue.queue_id]
+                    is_whole = False
+        return is_whole
 
     def delete_topic(self, topic: str) -> None:
         """Its queues; the messages stay in the log until they expire."""
@@ -186,6 +198,10 @@ class MessageStore:
         entry = queue.entry(offset)
         record = self.log.record_at(entry[0]) if entry is not None else None
         return record.store_time if record is not None else -1
+
+    @property
+    def mapped_queue_file_count(self) -> int:
+        return len(self._maps)
 
     def close(self) -> None:
         self.log.close()

@@ -37,13 +37,18 @@ def recover(store: MessageStore) -> Recovered:
     was_clean = not (store.root / ABORT_FILE).exists()
     checkpoint = read_checkpoint(store.root / CHECKPOINT_FILE)
     store.log.load()
-    store.load_queues()
+    is_whole = store.load_queues()
     store.index.load(was_clean, checkpoint.safe_index_time)
     if not store.log.files.files:
         for queue in store.queues.values():
             queue.delete()  # without the log they lead nowhere
         return Recovered(was_clean, 0, 0, 0, 0)
-    start = _clean_start(store) if was_clean else _crash_start(store, checkpoint)
+    if not is_whole:
+        start = store.log.min_offset
+    elif was_clean:
+        start = _clean_start(store)
+    else:
+        start = _crash_start(store, checkpoint)
     end, count = _read_log(store, start)
     cut_bytes = _data_after(store, end)
     store.log.cut(end)

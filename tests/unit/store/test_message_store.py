@@ -5,6 +5,7 @@ from __future__ import annotations
 from apogeemq.filter.tags import java_hash
 from apogeemq.model.flags import TRANSACTION_COMMIT, TRANSACTION_PREPARED
 from apogeemq.protocol.record import decode_record
+from apogeemq.store.config import StoreConfig
 from apogeemq.store.message_store import MessageStore
 from apogeemq.store.results import Arrival, GetStatus
 from tests.unit.store.conftest import LOG_FILE_SIZE, OpenStore, message
@@ -112,12 +113,11 @@ def test_store_time_never_goes_back(open_store: OpenStore) -> None:
     assert times == [500, 500, 600]
 
 
-def test_many_queues_work_with_few_maps(open_store: OpenStore) -> None:
+def test_many_queues_work_with_few_maps(open_store: OpenStore, config: StoreConfig) -> None:
+    config.max_mapped_queue_files = 5
     store = open_store()
-    store.config.max_mapped_queue_files = 400
-    store._maps._capacity = 5
     for number in range(200):
         store.put(message("T", number % 40, number), 0)
-    assert len(store._maps) <= 5
+    assert store.mapped_queue_file_count <= 5
     for queue_id in range(40):
         assert drain(store, "T", queue_id) == [b"%d" % number for number in range(queue_id, 200, 40)]

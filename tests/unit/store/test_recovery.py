@@ -114,6 +114,19 @@ def test_what_was_cut_off_never_comes_back(open_store: OpenStore) -> None:
     holds(open_store(), 11)
 
 
+@pytest.mark.parametrize("is_crash", [False, True])
+def test_a_queue_with_a_missing_or_cut_file_is_built_again(open_store: OpenStore, is_crash: bool) -> None:
+    store = open_store()
+    fill(store)
+    root = crash(store)
+    if not is_crash:
+        (root / ABORT_FILE).unlink()
+    files = sorted((root / "consumequeue" / "T" / "1").iterdir())
+    files[1].unlink()
+    (root / "consumequeue" / "T" / "2" / files[0].name).write_bytes(b"short")
+    holds(open_store(), COUNT)
+
+
 def test_without_a_log_the_queues_are_forgotten(open_store: OpenStore) -> None:
     root = crash_filled(open_store)
     shutil.rmtree(root / "commitlog")
