@@ -73,12 +73,12 @@ class CommitLog:
 
     def _roll(self) -> None:
         """Begin the next file; the present one is closed by a blank."""
-        is_first = not self.files.files
-        remaining = self._file_size - self._at
-        fresh = self.files.append_file(self._start + self._at if is_first else None)
+        files, remaining = self.files.files, self._file_size - self._at
+        is_first = not files
+        # The blank goes first: when the next file cannot be had, a shorter record may still be written over it.
         if not is_first and remaining >= _BLANK_SIZE:
-            tail = self.files.files[-2]
-            tail.write(self._at, BLANK.pack(remaining, MAGIC_BLANK))
+            files[-1].write(self._at, BLANK.pack(remaining, MAGIC_BLANK))
+        fresh = self.files.append_file(self._start + self._at if is_first else None)
         self._start, self._at = fresh.start, 0
 
     # -- reading ---------------------------------------------------------------------------------------------

@@ -36,11 +36,19 @@ class ConsumeQueue:
     def append(self, offset: int, physical_offset: int, size: int, tags_code: int) -> None:
         """The entry at `max_offset`, or at any offset when the queue is empty. May raise OSError."""
         position = offset * QUEUE_ENTRY_SIZE
-        files = self._files
-        file = files.files[-1] if files.files and position < files.end else self._next_file(position)
+        file = self.make_room(offset)
         file.write(position - file.start, _pack(physical_offset, size, tags_code))
         self.max_offset = offset + 1
         self.end_physical = physical_offset + size
+
+    def make_room(self, offset: int) -> MappedFile:
+        """The file for the entry at an offset, with its block reserved: after this, `append` there cannot fail."""
+        position = offset * QUEUE_ENTRY_SIZE
+        files = self._files
+        file = files.files[-1] if files.files and position < files.end else self._next_file(position)
+        if position + QUEUE_ENTRY_SIZE - file.start > file.reserved:
+            file.reserve(position - file.start, position + QUEUE_ENTRY_SIZE - file.start)
+        return file
 
     def _next_file(self, position: int) -> MappedFile:
         is_first = not self._files.files

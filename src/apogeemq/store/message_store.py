@@ -51,6 +51,7 @@ class MessageStore:
         self.index = KeyIndex(root / "index", config.max_hash_slot_num, config.max_index_num)
         self.queues: dict[tuple[str, int], ConsumeQueue] = {}
         self.last_store_time = 0
+        self.index_failure_count = 0
         self._queue_root = root / "consumequeue"
         self._maps = MapCache(config.max_mapped_queue_files)
         self._tags_code_of = tags_code_of
@@ -63,6 +64,7 @@ class MessageStore:
         topic, queue_id, body, properties = message.topic, message.queue_id, message.body, message.properties
         queue = self.queues.get((topic, queue_id)) or self.queue(topic, queue_id)
         size = record_size(message.system_flag, len(message.topic_part[1]), len(body), len(properties))
+        queue.make_room(queue.max_offset)
         physical_offset = self.log.claim(size)
         store_time = self.last_store_time = max(now_ms, self.last_store_time)  # never back, whatever the clock does
         queue_offset = queue.max_offset
@@ -88,7 +90,11 @@ class MessageStore:
             queue.append(queue_offset, physical_offset, size, message.tags_code)
             self._on_arrival(Arrival(topic, queue_id, queue_offset, message.tags_code, store_time, properties))
         if message.keys and self.config.message_index_enable:
-            self.index.put(topic, message.keys, physical_offset, store_time)
+            try:
+                self.index.put(topic, message.keys, physical_offset, store_time)
+            except OSError as error:  # the message is stored and can be read; it cannot be found by key
+                self.index_failure_count += 1
+                log.error("the message at %d is not in the key index: %s", physical_offset, error)
         return Put(physical_offset, queue_offset, size, store_time)
 
     def dispatch(self, record: Record) -> None:

@@ -13,7 +13,7 @@ from apogeemq.model.routes import QueueSettings
 from apogeemq.nameserver import changes
 from apogeemq.nameserver.changes import Change
 from apogeemq.nameserver.journal import MAX_READ_BYTES, Journal, JournalPage
-from tests.unit.nameserver.disk import file_size_limit
+from tests.unit.disk import file_size_limit
 
 TIME_MS = 1_700_000_000_000
 

@@ -10,8 +10,8 @@ import pytest
 
 from apogeemq.errors import StorageFailed
 from apogeemq.nameserver.kv_config import KvConfig
+from tests.unit.disk import file_size_limit
 from tests.unit.event_loop import in_loop
-from tests.unit.nameserver.disk import file_size_limit
 
 
 def loaded(path: Path) -> KvConfig:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from apogeemq.errors import RequestRefused, StorageFailed
-from apogeemq.nameserver.config import FROZEN_KEYS, TLS_KEYS, NameServerConfig, ServerSettings, resolve_settings
+from apogeemq.nameserver.config import FROZEN_KEYS, NameServerConfig, ServerSettings, resolve_settings
 from apogeemq.nameserver.live_config import LiveConfig
 from apogeemq.protocol.codes import ResponseCode
+from apogeemq.transport.tls import TLS_KEYS
+from tests.unit.disk import file_size_limit
 from tests.unit.event_loop import in_loop
-from tests.unit.nameserver.disk import file_size_limit
 
 BLACK_LISTED = (ResponseCode.NO_PERMISSION, "Can not update config in black list.")
 

@@ -13,8 +13,8 @@ from apogeemq.nameserver.kv_config import KvConfig
 from apogeemq.nameserver.registry import Registry
 from apogeemq.nameserver.warm_start import SNAPSHOT_FILE, SnapshotKeeper
 from apogeemq.protocol.codes import RequestCode
+from tests.unit.disk import file_size_limit
 from tests.unit.event_loop import in_loop
-from tests.unit.nameserver.disk import file_size_limit
 from tests.unit.nameserver.joining import join
 from tests.unit.nameserver.live import Client, Home
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.runtime.config import parse_properties
+from tests.unit.disk import file_size_limit
 from tests.unit.event_loop import in_loop
-from tests.unit.nameserver.disk import file_size_limit
 from tests.unit.nameserver.live import Home
 
 PUT, GET, DELETE, LIST = (
