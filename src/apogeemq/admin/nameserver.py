@@ -13,6 +13,7 @@ from apogeemq.model.routes import BrokerGroup, TopicRoute
 from apogeemq.model.topics import ORDER_TOPIC_NAMESPACE
 from apogeemq.protocol import javajson
 from apogeemq.protocol.bodies import routes as bodies
+from apogeemq.protocol.bodies.journal import JournalLine
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
 from apogeemq.protocol.fields import write_fields
@@ -43,25 +44,6 @@ class WatchedRoute(msgspec.Struct, frozen=True):
     route: TopicRoute | None
 
 
-class JournalEntry(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """One line of the route journal."""
-
-    seq: int
-    time: int  # milliseconds since 1970
-    kind: str
-    cause: str
-    cluster: str
-    broker: str
-    broker_id: int | None = None
-    address: str | None = None
-    topic: str | None = None
-    read_queues: int | None = None
-    write_queues: int | None = None
-    perm: int | None = None
-    sys_flag: int | None = None
-    count: int | None = None
-
-
 class JournalPage(msgspec.Struct, frozen=True):
     """Some lines of JSON, where the next ones begin, and what the journal holds at all."""
 
@@ -70,9 +52,9 @@ class JournalPage(msgspec.Struct, frozen=True):
     first_sequence: int
     last_sequence: int
 
-    def entries(self) -> list[JournalEntry]:
+    def entries(self) -> list[JournalLine]:
         try:
-            return [msgspec.json.decode(line, type=JournalEntry) for line in self.lines]
+            return [msgspec.json.decode(line, type=JournalLine) for line in self.lines]
         except msgspec.MsgspecError as error:
             raise ProtocolError(f"journal line: {error}") from None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from apogeemq.errors import ConfigError
-from apogeemq.nameserver.config import TLS_KEYS, ServerSettings, resolve_settings, settings_to_argument
+from apogeemq.nameserver.config import ServerSettings, resolve_settings, settings_to_argument
 from apogeemq.runtime.config import parse_properties, unknown_key_warning
 
 SERVER_MODULE = "apogeemq.nameserver"
@@ -82,7 +82,11 @@ def _with_tls_file(tls: dict[str, str]) -> dict[str, str]:
     has_file = _TLS_FILE_KEY in tls or path.exists()
     if not tls and not has_file:
         return tls
-    from apogeemq.transport.tls import TlsSettings, merged_properties  # brings asyncio and ssl: not for every start
+    from apogeemq.transport.tls import (  # brings asyncio and ssl: not for every start
+        TLS_KEYS,
+        TlsSettings,
+        merged_properties,
+    )
 
     from_file = read_properties_file(path) if has_file else {}
     for key in from_file.keys() - TLS_KEYS:

@@ -14,6 +14,7 @@ import msgspec
 
 from apogeemq.errors import ConfigError
 from apogeemq.runtime.config import INT32_MAX, known_keys, load, to_properties, unknown_key_warning
+from apogeemq.transport.tls import TLS_KEYS
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)]
@@ -138,26 +139,6 @@ class NameServerConfig(msgspec.Struct, rename="camel", omit_defaults=True, forbi
     # The product environment's name servers (host:port;host:port), for cluster-test mode; -n sets it.
     product_namesrv_addr: str = ""
 
-
-TLS_KEYS: Final = frozenset(
-    (
-        "tls.enable",
-        "tls.config.file",
-        "tls.test.mode.enable",
-        "tls.server.mode",
-        "tls.server.need.client.auth",
-        "tls.server.keyPath",
-        "tls.server.keyPassword",
-        "tls.server.certPath",
-        "tls.server.authClient",
-        "tls.server.trustCertPath",
-        "tls.client.keyPath",
-        "tls.client.keyPassword",
-        "tls.client.certPath",
-        "tls.client.authServer",
-        "tls.client.trustCertPath",
-    )
-)
 
 # What a request over the network can never change, whoever sends it: paths, addresses, access. Keys of TLS
 # belong to these too.

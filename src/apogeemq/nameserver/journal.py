@@ -26,6 +26,7 @@ import msgspec
 
 from apogeemq.errors import StorageFailed
 from apogeemq.nameserver.changes import Change
+from apogeemq.protocol.bodies.journal import JournalLine
 
 MAX_READ_BYTES = 1024 * 1024
 _INDEX_EVERY = 1000  # lines between two remembered positions
@@ -40,23 +41,6 @@ class JournalPage(NamedTuple):
 
     lines: bytes
     next_sequence: int
-
-
-class _Line(msgspec.Struct, omit_defaults=True, gc=False):
-    seq: int
-    time: int
-    kind: str
-    cause: str
-    cluster: str
-    broker: str
-    brokerId: int | None = None
-    address: str | None = None
-    topic: str | None = None
-    readQueues: int | None = None
-    writeQueues: int | None = None
-    perm: int | None = None
-    sysFlag: int | None = None
-    topicCount: int | None = None
 
 
 _NO_QUEUES = (None, None, None, None)
@@ -197,9 +181,9 @@ class Journal:
         return self._firsts[-1]
 
 
-def _line(sequence: int, time_ms: int, change: Change) -> _Line:
+def _line(sequence: int, time_ms: int, change: Change) -> JournalLine:
     read_queues, write_queues, perm, sys_flag = change.queues or _NO_QUEUES
-    return _Line(
+    return JournalLine(
         sequence,
         time_ms,
         change.kind,

@@ -99,13 +99,15 @@ _FILE_KEYS = {
     "server": ("keyPath", "keyPassword", "certPath", "authClient", "trustCertPath"),
     "client": ("keyPath", "keyPassword", "certPath", "authServer", "trustCertPath"),
 }
-TLS_KEYS: Final = (
-    MODE_KEY,
-    ENABLE_KEY,
-    CONFIG_FILE_KEY,
-    TEST_MODE_KEY,
-    CLIENT_AUTH_KEY,
-    *(f"tls.{side}.{name}" for side, names in _FILE_KEYS.items() for name in names),
+TLS_KEYS: Final = frozenset(
+    (
+        MODE_KEY,
+        ENABLE_KEY,
+        CONFIG_FILE_KEY,
+        TEST_MODE_KEY,
+        CLIENT_AUTH_KEY,
+        *(f"tls.{side}.{name}" for side, names in _FILE_KEYS.items() for name in names),
+    )
 )
 
 

@@ -203,6 +203,9 @@ async def test_journal(tmp_path: Path) -> None:
         assert page.next_sequence == len(entries) + 1
         assert (entries[0].kind, entries[0].broker, entries[0].broker_id) == ("broker_joined", "broker-a", 0)
         assert [entry.seq for entry in (await admin.read_journal(2, max_lines=2)).entries()] == [2, 3]
+        topic_count = await admin.wipe_write_permission("broker-a")
+        (wiped,) = (await admin.read_journal(page.next_sequence)).entries()
+        assert (wiped.kind, wiped.topic_count) == ("write_permission_wiped", topic_count)
 
 
 def test_journal_line_that_is_none_is_the_peers_fault() -> None:

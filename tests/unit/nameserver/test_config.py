@@ -11,7 +11,6 @@ from apogeemq.errors import ConfigError
 from apogeemq.nameserver.config import (
     FROZEN_KEYS,
     SECRETS_VARIABLE,
-    TLS_KEYS,
     NameServerConfig,
     ServerSettings,
     is_frozen,
@@ -20,7 +19,6 @@ from apogeemq.nameserver.config import (
     settings_to_argument,
 )
 from apogeemq.runtime.config import known_keys, load, parse_properties
-from apogeemq.transport import tls
 
 HOME = Path("/home/sample")
 
@@ -124,10 +122,6 @@ def test_access_needs_a_file_of_accounts() -> None:
     assert resolved({"aclEnable": "true", "aclAccountsFile": "~/a.toml"}).config.acl_accounts_file == (
         "/home/sample/a.toml"
     )
-
-
-def test_tls_keys_are_those_of_the_transport() -> None:
-    assert frozenset(tls.TLS_KEYS) == TLS_KEYS
 
 
 def test_secrets_are_neither_shown_nor_in_the_argument() -> None:
