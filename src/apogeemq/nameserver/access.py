@@ -101,10 +101,6 @@ class AccessCheck:
         self._admin_from_loopback_only = admin_from_loopback_only
         self.refused_count = 0
 
-    @property
-    def is_needed(self) -> bool:
-        return self._accounts is not None or self._admin_from_loopback_only
-
     def __call__(self, channel: Channel, command: Command) -> None:
         try:
             self._check(channel, command)

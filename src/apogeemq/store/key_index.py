@@ -171,14 +171,6 @@ class KeyIndex:
                 break
         return found
 
-    def drop_before(self, physical_offset: int) -> int:
-        """Delete files that know only of deleted messages, but never the last; gives how many."""
-        count = 0
-        while len(self.files) > 1 and self.files[0].end_offset < physical_offset:
-            self.files.pop(0).delete()
-            count += 1
-        return count
-
     def sync(self) -> None:
         for file in self.files[-2:]:
             file.sync()

@@ -199,12 +199,6 @@ class MessageStore:
         offsets = self.index.find(topic, key, begin, end, most)
         return [record for offset in offsets if (record := self.log.record_at(offset)) is not None]
 
-    def store_time_at(self, queue: ConsumeQueue, offset: int) -> int:
-        """Of the message at a logical offset; -1 when it is not there."""
-        entry = queue.entry(offset)
-        record = self.log.record_at(entry[0]) if entry is not None else None
-        return record.store_time if record is not None else -1
-
     @property
     def mapped_queue_file_count(self) -> int:
         return len(self._maps)

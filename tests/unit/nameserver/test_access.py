@@ -186,12 +186,6 @@ async def test_administration_from_this_machine_works_over_the_wire(home: Home) 
         await running.client().register()
 
 
-def test_check_is_needed_only_when_something_is_limited() -> None:
-    assert AccessCheck(None, True, True).is_needed
-    assert AccessCheck({}, True, False).is_needed
-    assert not AccessCheck(None, True, False).is_needed
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
