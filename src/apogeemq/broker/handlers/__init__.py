@@ -1,0 +1,1 @@
+"""One request family each: decode, ask, encode."""

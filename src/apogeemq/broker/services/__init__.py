@@ -1,0 +1,1 @@
+"""What happens without being asked, on a clock."""

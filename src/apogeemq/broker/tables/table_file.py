@@ -1,0 +1,50 @@
+"""A table kept in a file of `config/`: read once at the start, written when it has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from apogeemq.errors import StorageFailed
+from apogeemq.runtime.atomic_file import read_with_backup, write_atomically
+
+log = logging.getLogger(__name__)
+
+
+class TableFile:
+    """`content` is taken on the loop and written off it. What was there before stays as `.bak`, as Apache has it."""
+
+    def __init__(self, path: Path, content: Callable[[], bytes]) -> None:
+        self._path = path
+        self._content = content
+        self._is_dirty = False
+        self._turn = asyncio.Lock()
+        self.failure_count = 0
+
+    def load(self, take: Callable[[bytes], None]) -> bool:
+        """False when there is no file yet. StorageFailed when there is one that cannot be read."""
+
+        def parse(data: bytes) -> bool:
+            take(data)
+            return True
+
+        return read_with_backup(self._path, parse) is not None
+
+    def changed(self) -> None:
+        self._is_dirty = True
+
+    async def save_if_changed(self) -> None:
+        """A failure is logged and tried again next time."""
+        async with self._turn:
+            if not self._is_dirty:
+                return
+            self._is_dirty = False
+            content = self._content()
+            try:
+                await asyncio.to_thread(write_atomically, self._path, content)
+            except StorageFailed as error:
+                self._is_dirty = True
+                self.failure_count += 1
+                log.error("%s", error)
