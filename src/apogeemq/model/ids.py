@@ -1,0 +1,56 @@
+"""Message ids: where a message is (offset id), and what its producer called it (unique id). Upper-case hex.
+
+::
+
+    offset id   address 4 or 16, port 4, physical offset 8
+    unique id   address 4 or 16, process id 2, hash of the class loader 4, ms since the month began 4, counter 2
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+_PORT = Struct(">i")
+_OFFSET_TAIL = Struct(">iq")
+_UNIQUE_PREFIX = Struct(">HI")
+_UNIQUE_COUNT = Struct(">IH")
+
+HOST_SIZES = (8, 20)
+
+
+def encode_host(address: bytes, port: int) -> bytes:
+    """As it stands in records; the address is 4 or 16 bytes."""
+    return address + _PORT.pack(port)
+
+
+def decode_host(host: bytes) -> tuple[bytes, int]:
+    return host[:-4], _PORT.unpack(host[-4:])[0]
+
+
+def offset_id(store_host: bytes, physical_offset: int) -> str:
+    return f"{store_host.hex().upper()}{physical_offset:016X}"
+
+
+class OffsetId(NamedTuple):
+    address: bytes
+    port: int
+    physical_offset: int
+
+
+def parse_offset_id(text: str) -> OffsetId:
+    """ValueError when it is not one."""
+    data = bytes.fromhex(text)
+    if len(data) - 8 not in HOST_SIZES:
+        raise ValueError(f"{text!r} is not the id of a stored message")
+    port, physical_offset = _OFFSET_TAIL.unpack(data[-12:])
+    return OffsetId(data[:-12], port, physical_offset)
+
+
+def unique_id_prefix(address: bytes, process_id: int, seed: int) -> str:
+    """What all unique ids of one process begin with."""
+    return (address + _UNIQUE_PREFIX.pack(process_id & 0xFFFF, seed & 0xFFFFFFFF)).hex().upper()
+
+
+def unique_id(prefix: str, since_month_ms: int, count: int) -> str:
+    return prefix + _UNIQUE_COUNT.pack(since_month_ms & 0xFFFFFFFF, count & 0xFFFF).hex().upper()

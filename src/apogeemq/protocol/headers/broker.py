@@ -1,0 +1,133 @@
+"""Headers of what producers and consumers ask of a broker. Field names are the wire's where nothing else is said."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import field
+
+from apogeemq.protocol.command import Int32, Int64
+from apogeemq.protocol.fields import HeaderReader
+
+# Bits of a pull's system flag.
+PULL_COMMITS: Final = 1
+PULL_SUSPENDS: Final = 2
+PULL_SUBSCRIBES: Final = 4
+
+UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
+
+
+class SendMessage(msgspec.Struct, gc=False):
+    """SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: one letter per field, because every message carries them."""
+
+    producer_group: str = field(name="a")
+    topic: str = field(name="b")
+    default_topic: str = field(name="c")
+    default_queue_nums: Int32 = field(name="d")
+    queue_id: Int32 = field(name="e")
+    system_flag: Int32 = field(name="f")
+    born_time: Int64 = field(name="g")
+    flag: Int32 = field(name="h")
+    properties: str | None = field(default=None, name="i")
+    reconsume_times: Int32 | None = field(default=None, name="j")
+    unit_mode: bool = field(default=False, name="k")
+    max_reconsume_times: Int32 | None = field(default=None, name="l")
+    is_batch: bool = field(default=False, name="m")
+
+
+class SendMessageV1(msgspec.Struct, gc=False):
+    """SEND_MESSAGE: the same fields by their whole names."""
+
+    producer_group: str = field(name="producerGroup")
+    topic: str
+    default_topic: str = field(name="defaultTopic")
+    default_queue_nums: Int32 = field(name="defaultTopicQueueNums")
+    queue_id: Int32 = field(name="queueId")
+    system_flag: Int32 = field(name="sysFlag")
+    born_time: Int64 = field(name="bornTimestamp")
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = field(default=None, name="reconsumeTimes")
+    unit_mode: bool = field(default=False, name="unitMode")
+    max_reconsume_times: Int32 | None = field(default=None, name="maxReconsumeTimes")
+    is_batch: bool = field(default=False, name="batch")
+
+
+class PullMessage(msgspec.Struct, gc=False):
+    consumer_group: str = field(name="consumerGroup")
+    topic: str
+    queue_id: Int32 = field(name="queueId")
+    queue_offset: Int64 = field(name="queueOffset")
+    max_messages: Int32 = field(name="maxMsgNums")
+    system_flag: Int32 = field(name="sysFlag")
+    commit_offset: Int64 = field(name="commitOffset")
+    suspend_ms: Int64 = field(name="suspendTimeoutMillis")
+    subscription_version: Int64 = field(name="subVersion")
+    subscription: str | None = None
+    expression_type: str | None = field(default=None, name="expressionType")
+    max_bytes: Int32 | None = field(default=None, name="maxMsgBytes")
+
+
+class QueueOnly(msgspec.Struct):
+    """GET_MAX_OFFSET, GET_MIN_OFFSET, GET_EARLIEST_MSG_STORETIME."""
+
+    topic: str
+    queueId: Int32
+
+
+class SearchOffset(msgspec.Struct):
+    topic: str
+    queueId: Int32
+    timestamp: Int64
+    boundaryType: str | None = None
+
+
+class QueryConsumerOffset(msgspec.Struct):
+    consumerGroup: str
+    topic: str
+    queueId: Int32
+    setZeroIfNotFound: bool | None = None
+
+
+class UpdateConsumerOffset(msgspec.Struct):
+    consumerGroup: str
+    topic: str
+    queueId: Int32
+    commitOffset: Int64
+
+
+class SendBack(msgspec.Struct):
+    offset: Int64
+    group: str
+    delayLevel: Int32
+    originMsgId: str | None = None
+    originTopic: str | None = None
+    unitMode: bool = False
+    maxReconsumeTimes: Int32 | None = None
+
+
+class QueryMessage(msgspec.Struct):
+    topic: str
+    key: str
+    maxNum: Int32
+    beginTimestamp: Int64
+    endTimestamp: Int64
+    is_unique_key: bool = field(default=False, name=UNIQUE_KEY_QUERY)
+
+
+class ViewMessage(msgspec.Struct):
+    offset: Int64
+    topic: str | None = None
+
+
+read_send_message = HeaderReader(SendMessage)
+read_send_message_v1 = HeaderReader(SendMessageV1)
+read_pull_message = HeaderReader(PullMessage)
+read_queue_only = HeaderReader(QueueOnly)
+read_search_offset = HeaderReader(SearchOffset)
+read_query_consumer_offset = HeaderReader(QueryConsumerOffset)
+read_update_consumer_offset = HeaderReader(UpdateConsumerOffset)
+read_send_back = HeaderReader(SendBack)
+read_query_message = HeaderReader(QueryMessage)
+read_view_message = HeaderReader(ViewMessage)
