@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from apogeemq.errors import ConfigError
-from apogeemq.nameserver.config import ServerSettings, resolve_settings, settings_to_argument
+from apogeemq.nameserver.config import ServerSettings, resolve_settings
 from apogeemq.runtime.config import parse_properties, unknown_key_warning
+from apogeemq.runtime.settings import settings_to_argument
 
 SERVER_MODULE = "apogeemq.nameserver"
 _TLS_FILE_KEY = "tls.config.file"

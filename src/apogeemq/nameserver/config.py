@@ -8,26 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
 
 from apogeemq.errors import ConfigError
-from apogeemq.runtime.config import INT32_MAX, known_keys, load, to_properties, unknown_key_warning
+from apogeemq.runtime.config import (
+    AtLeastOne,
+    ByteSize,
+    Count,
+    FrameSize,
+    Port,
+    PortOrOff,
+    known_keys,
+    load,
+    to_properties,
+    unknown_key_warning,
+)
+from apogeemq.runtime.settings import (
+    TLS_PREFIX,
+    ProcessSettings,
+    absolute_path,
+    decode_settings,
+    is_listed,
+)
 from apogeemq.transport.tls import TLS_KEYS
-
-Count = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
-AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)]
-Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
-PortOrOff = Annotated[int, msgspec.Meta(ge=-1, le=65_535)]
-ByteSize = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
-FrameSize = Annotated[int, msgspec.Meta(ge=4096, le=INT32_MAX)]
 
 DATA_FOLDER: Final = "namesrv"  # below the home folder, as Apache's default paths have it
 LOG_FILE: Final = "namesrv.log"
-SECRETS_VARIABLE: Final = "APOGEE_SETTINGS_SECRETS"
-TLS_PREFIX: Final = "tls."
-BLACK_LIST_SEPARATOR: Final = ";"
 
 
 class NameServerConfig(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
@@ -167,26 +175,13 @@ FROZEN_KEYS: Final = frozenset(
 
 def is_frozen(key: str, config: NameServerConfig) -> bool:
     """Whether a write over the network that names this key is refused."""
-    return (
-        key in FROZEN_KEYS
-        or key.startswith(TLS_PREFIX)
-        or key in (name.strip() for name in config.config_black_list.split(BLACK_LIST_SEPARATOR))
-    )
+    return key in FROZEN_KEYS or key.startswith(TLS_PREFIX) or is_listed(key, config.config_black_list)
 
 
-class ServerSettings(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+class ServerSettings(ProcessSettings, kw_only=True):
     """All that one run of the server is told."""
 
     config: NameServerConfig
-    # The `tls.*` keys as given.
-    tls: dict[str, str] = {}
-    # Unknown keys of the file; Apache's server shows them among its configuration, so does ours.
-    unknown: dict[str, str] = {}
-    config_file: str | None = None
-    # None: the terminal only.
-    log_dir: str | None = None
-    log_level: str = "INFO"
-    # The command a person called; errors begin with it.
     program: str = "apogee namesrv"
 
     @property
@@ -195,7 +190,7 @@ class ServerSettings(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=T
 
     @property
     def log_file(self) -> Path | None:
-        return Path(self.log_dir) / LOG_FILE if self.log_dir is not None else None
+        return self.log_file_named(LOG_FILE)
 
     def shown(self) -> str:
         """All configuration items as sorted lines, without secrets and without TLS."""
@@ -214,50 +209,26 @@ def resolve_settings(
     tls = {key: value for key, value in given.items() if key.startswith(TLS_PREFIX)}
     config, warnings = load(NameServerConfig, {key: value for key, value in given.items() if key not in tls})
     warnings += [unknown_key_warning(key, TLS_KEYS) for key in tls if key not in TLS_KEYS]
-    data_dir = _absolute(config.data_dir, home) if config.data_dir else home / DATA_FOLDER
+    data_dir = absolute_path(config.data_dir, home) if config.data_dir else home / DATA_FOLDER
     config.data_dir = str(data_dir)
-    config.kv_config_path = str(_absolute(config.kv_config_path or str(data_dir / "kvConfig.json"), home))
+    config.kv_config_path = str(absolute_path(config.kv_config_path or str(data_dir / "kvConfig.json"), home))
     config.config_store_path = str(
-        _absolute(str(config_file or config.config_store_path or data_dir / "namesrv.properties"), home)
+        absolute_path(str(config_file or config.config_store_path or data_dir / "namesrv.properties"), home)
     )
     if config.acl_enable and not config.acl_accounts_file:
         raise ConfigError("aclEnable=true: expected aclAccountsFile to name the file of accounts")
     if config.acl_accounts_file:
-        config.acl_accounts_file = str(_absolute(config.acl_accounts_file, home))
+        config.acl_accounts_file = str(absolute_path(config.acl_accounts_file, home))
     known = known_keys(NameServerConfig)
     settings = ServerSettings(
-        config,
+        config=config,
         tls={key: value for key, value in tls.items() if key in TLS_KEYS},
         unknown={key: value for key, value in given.items() if key not in known and key not in tls},
-        config_file=str(_absolute(str(config_file), home)) if config_file is not None else None,
+        config_file=str(absolute_path(str(config_file), home)) if config_file is not None else None,
     )
     return settings, warnings
 
 
-def _absolute(path: str, home: Path) -> Path:
-    """Absolute, because the effective configuration is shown to people elsewhere; `~/` as in Apache's defaults."""
-    return (home / path[2:] if path.startswith("~/") else Path(path)).absolute()
-
-
-def settings_to_argument(settings: ServerSettings) -> tuple[str, dict[str, str]]:
-    """For the server process: its one argument, and what must be in its environment.
-
-    Anybody on the machine can read a process's arguments, so passwords go through the environment.
-    """
-    secrets = {key: value for key, value in settings.tls.items() if key.endswith("Password")}
-    open_settings = msgspec.structs.replace(
-        settings, tls={key: value for key, value in settings.tls.items() if key not in secrets}
-    )
-    environment = {SECRETS_VARIABLE: msgspec.json.encode(secrets).decode()} if secrets else {}
-    return msgspec.json.encode(open_settings).decode(), environment
-
-
 def settings_from_argument(argument: str, environment: Mapping[str, str]) -> ServerSettings:
     """The opposite of `settings_to_argument`; ConfigError when it is not that."""
-    try:
-        settings = msgspec.json.decode(argument, type=ServerSettings)
-        secrets = msgspec.json.decode(environment.get(SECRETS_VARIABLE, "{}"), type=dict[str, str])
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        raise ConfigError(f"the settings given to the server process cannot be read: {error}") from None
-    settings.tls |= secrets
-    return settings
+    return decode_settings(ServerSettings, argument, environment)

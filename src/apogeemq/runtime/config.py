@@ -18,6 +18,16 @@ ConfigT = TypeVar("ConfigT", bound=msgspec.Struct)
 
 INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)]
+LongCount = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
+Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+PortOrOff = Annotated[int, msgspec.Meta(ge=-1, le=65_535)]
+ByteSize = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+FrameSize = Annotated[int, msgspec.Meta(ge=4096, le=INT32_MAX)]
 
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 _TRUTH = {"true": True, "false": False}

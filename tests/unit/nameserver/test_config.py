@@ -10,15 +10,14 @@ import pytest
 from apogeemq.errors import ConfigError
 from apogeemq.nameserver.config import (
     FROZEN_KEYS,
-    SECRETS_VARIABLE,
     NameServerConfig,
     ServerSettings,
     is_frozen,
     resolve_settings,
     settings_from_argument,
-    settings_to_argument,
 )
 from apogeemq.runtime.config import known_keys, load, parse_properties
+from apogeemq.runtime.settings import SECRETS_VARIABLE, settings_to_argument
 
 HOME = Path("/home/sample")
 

@@ -8,7 +8,7 @@ import sys
 import msgspec
 import pytest
 
-from apogeemq.nameserver.config import settings_to_argument
+from apogeemq.runtime.settings import settings_to_argument
 from tests.unit.nameserver.live import Home
 
 
