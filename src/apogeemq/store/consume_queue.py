@@ -36,19 +36,20 @@ class ConsumeQueue:
     def append(self, offset: int, physical_offset: int, size: int, tags_code: int) -> None:
         """The entry at `max_offset`, or at any offset when the queue is empty. May raise OSError."""
         position = offset * QUEUE_ENTRY_SIZE
-        file = self.make_room(offset)
+        file = self._files.find(position) or self._next_file(position)
         file.write(position - file.start, _pack(physical_offset, size, tags_code))
         self.max_offset = offset + 1
         self.end_physical = physical_offset + size
 
-    def make_room(self, offset: int) -> MappedFile:
-        """The file for the entry at an offset, with its block reserved: after this, `append` there cannot fail."""
-        position = offset * QUEUE_ENTRY_SIZE
-        files = self._files
-        file = files.files[-1] if files.files and position < files.end else self._next_file(position)
-        if position + QUEUE_ENTRY_SIZE - file.start > file.reserved:
-            file.reserve(position - file.start, position + QUEUE_ENTRY_SIZE - file.start)
-        return file
+    def make_room(self, offset: int, count: int = 1) -> None:
+        """Files and blocks for `count` entries from an offset on: after this, `append` of those cannot fail."""
+        position, end = offset * QUEUE_ENTRY_SIZE, (offset + count) * QUEUE_ENTRY_SIZE
+        while position < end:
+            file = self._files.find(position) or self._next_file(position)
+            file_end = min(end, file.end)
+            if file_end - file.start > file.reserved:
+                file.reserve(position - file.start, file_end - file.start)
+            position = file_end
 
     def _next_file(self, position: int) -> MappedFile:
         is_first = not self._files.files

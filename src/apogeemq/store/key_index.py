@@ -7,7 +7,7 @@ commit log; what is missing is built again from there. One writer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -138,7 +138,7 @@ class KeyIndex:
                 continue
             self.files.append(file)
 
-    def put(self, topic: str, keys: list[str], physical_offset: int, store_time: int) -> None:
+    def put(self, topic: str, keys: Sequence[str], physical_offset: int, store_time: int) -> None:
         """Nothing for a message that is in already. May raise OSError."""
         if physical_offset <= self.end_offset:
             return

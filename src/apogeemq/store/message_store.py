@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
+from itertools import accumulate, count
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,7 +24,7 @@ from apogeemq.store.consume_queue import ConsumeQueue
 from apogeemq.store.key_index import KeyIndex
 from apogeemq.store.layout import QUEUE_ENTRY
 from apogeemq.store.mapped_file import MapCache
-from apogeemq.store.results import Arrival, GetStatus, Got, NewMessage, Put
+from apogeemq.store.results import BatchPart, GetStatus, Got, NewMessage, Put, PutBatch
 
 log = logging.getLogger(__name__)
 
@@ -32,16 +33,18 @@ _NOT_IN_QUEUES = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 # (topic, properties, store time) -> the tags code of a message's queue entry
 TagsCodeOf: TypeAlias = Callable[[str, dict[str, str], int], int]
 
+# told of an arrival: (queue offset, tags code, store time, properties)
+Waiter: TypeAlias = Callable[[int, int, int, bytes], None]
+
 
 class MessageStore:
-    """Made, recovered and closed by the broker. `on_arrival` is called for every message that enters its queue."""
+    """Made, recovered and closed by the broker.
 
-    def __init__(
-        self,
-        config: StoreConfig,
-        tags_code_of: TagsCodeOf,
-        on_arrival: Callable[[Arrival], None] = lambda arrival: None,
-    ) -> None:
+    `waiting` holds a callback for each queue that somebody waits at; it is told of every message put there, as soon as
+    that can be read, and may remove itself.
+    """
+
+    def __init__(self, config: StoreConfig, tags_code_of: TagsCodeOf) -> None:
         root = Path(config.store_path_root_dir)
         self.config = config
         self.root = root
@@ -55,7 +58,7 @@ class MessageStore:
         self._queue_root = root / "consumequeue"
         self._maps = MapCache(config.max_mapped_queue_files)
         self._tags_code_of = tags_code_of
-        self._on_arrival = on_arrival
+        self.waiting: dict[tuple[str, int], Waiter] = {}
 
     # -- putting ---------------------------------------------------------------------------------------------
 
@@ -88,14 +91,73 @@ class MessageStore:
         )
         if message.system_flag & TRANSACTION_MASK not in _NOT_IN_QUEUES:
             queue.append(queue_offset, physical_offset, size, message.tags_code)
-            self._on_arrival(Arrival(topic, queue_id, queue_offset, message.tags_code, store_time, properties))
-        if message.keys and self.config.message_index_enable:
-            try:
-                self.index.put(topic, message.keys, physical_offset, store_time)
-            except OSError as error:  # the message is stored and can be read; it cannot be found by key
-                self.index_failure_count += 1
-                log.error("the message at %d is not in the key index: %s", physical_offset, error)
+        if message.keys:
+            self._index(topic, message.keys, physical_offset, store_time)
+        if (
+            self.waiting
+            and (waiter := self.waiting.get((topic, queue_id))) is not None
+            and queue.max_offset > queue_offset
+        ):
+            waiter(queue_offset, message.tags_code, store_time, properties)
         return Put(physical_offset, queue_offset, size, store_time)
+
+    def put_batch(self, shared: NewMessage, parts: Sequence[BatchPart], now_ms: int) -> PutBatch:
+        """Append the messages of a batch to one queue, all of them or, with OSError, none.
+
+        Body, properties, flag, tags code and keys are those of the parts, the rest is `shared`. They lie in one log
+        file; StorageFailed when they are too large for one.
+        """
+        topic, queue_id, system_flag = shared.topic, shared.queue_id, shared.system_flag
+        queue = self.queues.get((topic, queue_id)) or self.queue(topic, queue_id)
+        topic_length = len(shared.topic_part[1])
+        sizes = [record_size(system_flag, topic_length, len(part.body), len(part.properties)) for part in parts]
+        total_size = sum(sizes)
+        first_offset = queue.max_offset
+        queue.make_room(first_offset, len(parts))
+        physical_offset = self.log.claim(total_size)
+        store_time = self.last_store_time = max(now_ms, self.last_store_time)
+        offsets = list(accumulate(sizes[:-1], initial=physical_offset))
+        self.log.put(
+            b"".join(
+                encode_record(
+                    shared.topic_part,
+                    queue_id,
+                    part.flag,
+                    queue_offset,
+                    offset,
+                    system_flag,
+                    shared.born_time,
+                    shared.born_host,
+                    store_time,
+                    shared.store_host,
+                    shared.reconsume_times,
+                    shared.prepared_offset,
+                    part.body,
+                    part.properties,
+                )
+                for queue_offset, offset, part in zip(count(first_offset), offsets, parts, strict=False)
+            )
+        )
+        for offset, size, part in zip(offsets, sizes, parts, strict=True):
+            queue.append(queue.max_offset, offset, size, part.tags_code)
+        for offset, part in zip(offsets, parts, strict=True):
+            self._index(topic, part.keys, offset, store_time)
+        if self.waiting:
+            for queue_offset, part in enumerate(parts, first_offset):
+                waiter = self.waiting.get((topic, queue_id))
+                if waiter is None:
+                    break
+                waiter(queue_offset, part.tags_code, store_time, part.properties)
+        return PutBatch(offsets, first_offset, total_size, store_time)
+
+    def _index(self, topic: str, keys: Sequence[str], physical_offset: int, store_time: int) -> None:
+        if not self.config.message_index_enable:
+            return
+        try:
+            self.index.put(topic, keys, physical_offset, store_time)
+        except OSError as error:  # the message is stored and can be read; it cannot be found by key
+            self.index_failure_count += 1
+            log.error("the message at %d is not in the key index: %s", physical_offset, error)
 
     def dispatch(self, record: Record) -> None:
         """Bring queue and index up to a record of the log; what they have already stays as it is."""

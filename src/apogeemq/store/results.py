@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple
+
+import msgspec
 
 
-class NewMessage(NamedTuple):
+class NewMessage(msgspec.Struct, gc=False):
     """A message as a broker has accepted it; lengths and names have been checked."""
 
     topic: str
@@ -22,10 +24,20 @@ class NewMessage(NamedTuple):
     body: bytes
     properties: bytes
     tags_code: int
-    keys: list[str]
+    keys: Sequence[str]
 
 
-class Put(NamedTuple):
+class BatchPart(msgspec.Struct, gc=False):
+    """What one message of a batch has for itself; all else is that of the NewMessage it comes in."""
+
+    flag: int
+    body: bytes
+    properties: bytes
+    tags_code: int
+    keys: Sequence[str]
+
+
+class Put(msgspec.Struct, gc=False):
     """Where a message went."""
 
     physical_offset: int
@@ -34,15 +46,18 @@ class Put(NamedTuple):
     store_time: int
 
 
-class Arrival(NamedTuple):
-    """A message that can now be read from its queue."""
+class PutBatch(msgspec.Struct, gc=False):
+    """Where the messages of a batch went: to consecutive offsets of the queue, one after the other in the log."""
 
-    topic: str
-    queue_id: int
-    queue_offset: int
-    tags_code: int
+    physical_offsets: list[int]
+    queue_offset: int  # of the first
+    size: int  # of all
     store_time: int
-    properties: bytes
+
+    @property
+    def end(self) -> int:
+        """The physical offset after the last one."""
+        return self.physical_offsets[0] + self.size
 
 
 class GetStatus(Enum):
@@ -59,7 +74,7 @@ class GetStatus(Enum):
     NO_MESSAGE_IN_QUEUE = 8
 
 
-class Got(NamedTuple):
+class Got(msgspec.Struct, gc=False):
     status: GetStatus
     next_offset: int
     min_offset: int

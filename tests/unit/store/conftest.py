@@ -12,7 +12,7 @@ from apogeemq.protocol.record import topic_part
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.message_store import MessageStore
 from apogeemq.store.recovery import recover
-from apogeemq.store.results import Arrival, NewMessage
+from apogeemq.store.results import NewMessage
 
 LOG_FILE_SIZE = 64 * 1024
 QUEUE_FILE_SIZE = 100 * 20
@@ -64,8 +64,8 @@ def open_store(config: StoreConfig) -> Iterator[OpenStore]:
     """Opens the store as it is on the disk; closes what a test leaves open."""
     opened: list[MessageStore] = []
 
-    def open_it(on_arrival: Callable[[Arrival], None] = lambda arrival: None) -> MessageStore:
-        store = MessageStore(config, tags_code_of, on_arrival)
+    def open_it() -> MessageStore:
+        store = MessageStore(config, tags_code_of)
         recover(store)
         opened.append(store)
         return store

@@ -7,7 +7,7 @@ from apogeemq.model.flags import TRANSACTION_COMMIT, TRANSACTION_PREPARED
 from apogeemq.protocol.record import decode_record
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.message_store import MessageStore
-from apogeemq.store.results import Arrival, GetStatus
+from apogeemq.store.results import GetStatus, Got
 from tests.unit.store.conftest import LOG_FILE_SIZE, OpenStore, message
 
 
@@ -18,6 +18,10 @@ def bodies(records: bytes) -> list[bytes]:
         found.append(record.body)
         position += record.size
     return found
+
+
+def bounds(got: Got) -> tuple[GetStatus, int, int, int]:
+    return got.status, got.next_offset, got.min_offset, got.max_offset
 
 
 def drain(store: MessageStore, topic: str, queue_id: int) -> list[bytes]:
@@ -39,12 +43,25 @@ def test_messages_come_back_in_order_from_many_files(open_store: OpenStore) -> N
         assert drain(store, f"topic-{queue % 2}", queue % 3) == expected
 
 
-def test_every_arrival_is_told_once_and_can_be_read_then(open_store: OpenStore) -> None:
-    arrivals: list[Arrival] = []
-    store = open_store(arrivals.append)
+def test_who_waits_at_a_queue_is_told_and_can_read_then(open_store: OpenStore) -> None:
+    store = open_store()
+    told: list[tuple[int, int, int, bytes]] = []
+
+    def waiter(offset: int, tags_code: int, store_time: int, properties: bytes) -> None:
+        assert store.get("T", 1, offset, 1, 1000).status is GetStatus.FOUND
+        told.append((offset, tags_code, store_time, properties))
+        if len(told) == 2:
+            del store.waiting["T", 1]
+
+    store.waiting["T", 1] = waiter
+    store.put(message("T", 0, 4), 1233)
     store.put(message("T", 1, 5), 1234)
-    assert [(a.topic, a.queue_id, a.queue_offset, a.tags_code, a.store_time) for a in arrivals] == [
-        ("T", 1, 0, java_hash("T2"), 1234)
+    store.put(message("T", 1, 6, system_flag=TRANSACTION_PREPARED), 1235)
+    store.put(message("T", 1, 7), 1236)
+    store.put(message("T", 1, 8), 1237)
+    assert told == [
+        (0, java_hash("T2"), 1234, message("T", 1, 5).properties),
+        (1, java_hash("T1"), 1236, message("T", 1, 7).properties),
     ]
 
 
@@ -63,9 +80,9 @@ def test_offsets_outside_the_queue_are_corrected(open_store: OpenStore) -> None:
     assert store.get("T", 0, 0, 32, 1000).status is GetStatus.NO_MESSAGE_IN_QUEUE
     for number in range(3):
         store.put(message("T", 0, number), 0)
-    assert store.get("T", 0, 3, 32, 1000)[:4] == (GetStatus.OFFSET_OVERFLOW_ONE, 3, 0, 3)
-    assert store.get("T", 0, 9, 32, 1000)[:4] == (GetStatus.OFFSET_OVERFLOW_BADLY, 3, 0, 3)
-    assert store.get("T", 0, -1, 32, 1000)[:4] == (GetStatus.OFFSET_TOO_SMALL, 0, 0, 3)
+    assert bounds(store.get("T", 0, 3, 32, 1000)) == (GetStatus.OFFSET_OVERFLOW_ONE, 3, 0, 3)
+    assert bounds(store.get("T", 0, 9, 32, 1000)) == (GetStatus.OFFSET_OVERFLOW_BADLY, 3, 0, 3)
+    assert bounds(store.get("T", 0, -1, 32, 1000)) == (GetStatus.OFFSET_TOO_SMALL, 0, 0, 3)
 
 
 def test_tags_are_filtered_by_hash_and_the_offset_moves_past_others(open_store: OpenStore) -> None:
