@@ -5,6 +5,7 @@
     ApogeeError
     ├── ConfigError            a setting is wrong (local misuse; names key, value and what was expected)
     ├── ProtocolError          bytes that are not the protocol (remote misuse; the connection is closed)
+    ├── BadExpression          a subscription's expression cannot be understood
     ├── RequestRefused         a handler's answer to a request it will not serve: response code and remark
     ├── RemoteRefused          the peer answered our request with an error code
     ├── ConnectFailed          no connection could be made
@@ -36,6 +37,10 @@ class ConfigError(ApogeeError):
 
 class ProtocolError(ApogeeError):
     """The peer sent bytes that are not the protocol."""
+
+
+class BadExpression(ApogeeError):
+    """A subscription's expression cannot be understood."""
 
 
 class RequestRefused(ApogeeError):

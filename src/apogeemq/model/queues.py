@@ -1,0 +1,13 @@
+"""A queue, as clients and brokers name it."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class MessageQueue(msgspec.Struct, frozen=True, rename="camel"):
+    """Fields in the order Apache writes them."""
+
+    broker_name: str
+    queue_id: int
+    topic: str
