@@ -36,7 +36,7 @@ def write_atomically(path: Path, data: bytes, *, keep_previous: bool = True) -> 
         if keep_previous:
             _keep_as_backup(target)
         os.replace(fresh, target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
             fresh.unlink()
@@ -104,7 +104,8 @@ def _keep_as_backup(path: Path) -> None:
     os.replace(link, _beside(path, ".bak"))
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: those that came, and that others went."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -78,8 +78,12 @@ class CommitLog:
         # The blank goes first: when the next file cannot be had, a shorter record may still be written over it.
         if not is_first and remaining >= _BLANK_SIZE:
             files[-1].write(self._at, BLANK.pack(remaining, MAGIC_BLANK))
+        # No power cut may leave the next file without this one.
+        if not is_first and files[-1].is_new:
+            files[-1].sync_with_name()
         fresh = self.files.append_file(self._start + self._at if is_first else None)
-        self._start, self._at = fresh.start, 0
+        self._at = 0  # before the start moves: the flush thread may look in between, and must not see too much
+        self._start = fresh.start
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -107,7 +111,7 @@ class CommitLog:
         """Make everything below an offset durable. Blocking; may run beside the writer. Raises OSError."""
         for file in list(self.files.files):
             if file.end > self.flushed_offset and file.start < up_to:
-                file.sync()
+                file.sync_with_name()
         self.flushed_offset = max(self.flushed_offset, up_to)
 
     # -- recovery --------------------------------------------------------------------------------------------

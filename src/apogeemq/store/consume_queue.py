@@ -19,9 +19,12 @@ _unpack = QUEUE_ENTRY.unpack_from
 
 
 class ConsumeQueue:
-    """Holds logical offsets from `min_offset` to below `max_offset`; `end_physical` is the end of its last message."""
+    """Holds logical offsets from `min_offset` to below `max_offset`; `end_physical` is the end of its last message.
 
-    __slots__ = ("_files", "end_physical", "max_offset", "min_offset", "queue_id", "topic")
+    Entries below `synced_offset` are on the disk.
+    """
+
+    __slots__ = ("_files", "end_physical", "max_offset", "min_offset", "queue_id", "synced_offset", "topic")
 
     def __init__(self, root: Path, topic: str, queue_id: int, file_size: int, cache: MapCache) -> None:
         self.topic = topic
@@ -30,6 +33,7 @@ class ConsumeQueue:
         self.max_offset = 0
         self.min_offset = 0
         self.end_physical = 0
+        self.synced_offset = 0
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -119,13 +123,25 @@ class ConsumeQueue:
         self.min_offset = low
         return self._files.drop_files_before(low * QUEUE_ENTRY_SIZE)
 
-    def sync(self) -> None:
-        for file in self._files.files[-2:]:
-            file.sync()
+    def sync(self) -> list[Path]:
+        """Make what was written so far durable, but for the names of new files: gives the folders those are in.
+
+        Blocking; may run beside the writer.
+        """
+        end, folders = self.max_offset, []
+        start_position, end_position = self.synced_offset * QUEUE_ENTRY_SIZE, end * QUEUE_ENTRY_SIZE
+        for file in list(self._files.files):
+            if file.end > start_position and file.start < end_position:
+                file.sync()
+                if file.is_new:
+                    folders.append(file.path.parent)
+                    file.is_new = False
+        self.synced_offset = end
+        return folders
 
     def delete(self) -> None:
         self._files.delete()
-        self.min_offset = self.max_offset = self.end_physical = 0
+        self.min_offset = self.max_offset = self.end_physical = self.synced_offset = 0
 
     def close(self) -> None:
         self._files.close()

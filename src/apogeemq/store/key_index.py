@@ -36,6 +36,7 @@ class IndexFile:
         self.begin_time = self.end_time = self.begin_offset = self.end_offset = 0
         self.used_slots = 0
         self.next_item = _FIRST_ITEM
+        self._synced_item = 0  # items before this are on the disk
 
     @property
     def path(self) -> Path:
@@ -95,7 +96,11 @@ class IndexFile:
             number = previous
 
     def sync(self) -> None:
-        self._file.sync()
+        """Blocking; may run beside the writer."""
+        end = self.next_item
+        if end > self._synced_item:
+            self._file.sync_with_name()
+            self._synced_item = end
 
     def delete(self) -> None:
         self._file.delete()
@@ -172,7 +177,7 @@ class KeyIndex:
         return found
 
     def sync(self) -> None:
-        for file in self.files[-2:]:
+        for file in list(self.files):
             file.sync()
 
     def close(self) -> None:

@@ -12,6 +12,8 @@ import os
 from collections import deque
 from pathlib import Path
 
+from apogeemq.runtime.atomic_file import sync_folder
+
 _PAGE = 4096
 
 
@@ -44,15 +46,19 @@ class MapCache:
 
 
 class MappedFile:
-    """`start` is the offset of its first byte in the log or queue it is part of. One writer; any reader."""
+    """`start` is the offset of its first byte in the log or queue it is part of. One writer; any reader.
 
-    __slots__ = ("_cache", "_map", "_reserve_step", "_reserved", "is_used", "path", "size", "start")
+    `is_new` until its name is known to be on the disk: a file can be synced and yet be gone after a power cut.
+    """
+
+    __slots__ = ("_cache", "_map", "_reserve_step", "_reserved", "is_new", "is_used", "path", "size", "start")
 
     def __init__(self, path: Path, start: int, size: int, reserve_step: int, cache: MapCache | None = None) -> None:
         self.path = path
         self.start = start
         self.size = size
         self.is_used = False
+        self.is_new = False
         self._reserve_step = reserve_step
         self._reserved = -1  # nothing written yet by us; blocks before the first write are not our affair
         self._cache = cache
@@ -69,6 +75,7 @@ class MappedFile:
 
     def create(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.is_new = True
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.ftruncate(descriptor, self.size)
@@ -121,6 +128,13 @@ class MappedFile:
             os.fdatasync(descriptor)
         finally:
             os.close(descriptor)
+
+    def sync_with_name(self) -> None:
+        """Write dirty pages, and the name of a new file, to the disk. Blocking; off the event loop."""
+        self.sync()
+        if self.is_new:
+            sync_folder(self.path.parent)
+            self.is_new = False
 
     def unmap(self) -> None:
         if self._map is not None:
