@@ -7,7 +7,7 @@ the environment; see `settings.py` for how a run's settings come about.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -32,7 +32,6 @@ LISTEN_PORT: Final = 10_911
 # The fast port's distance: Apache's slaves and clients of the VIP channel connect there.
 FAST_PORT_STEP: Final = -2
 HA_PORT_STEP: Final = 1
-LOG_FILE: Final = "broker.log"
 
 _LEAST_REGISTER_MS = 10_000
 _MOST_REGISTER_MS = 60_000
@@ -323,6 +322,8 @@ def is_frozen(key: str, config: BrokerConfig) -> bool:
 class ServerSettings(ProcessSettings, kw_only=True):
     """All that one run of the broker is told."""
 
+    LOG_FILE: ClassVar[str] = "broker.log"
+
     config: BrokerConfig
     store: StoreConfig
     program: str = "apogee broker"
@@ -331,12 +332,7 @@ class ServerSettings(ProcessSettings, kw_only=True):
     def data_dir(self) -> Path:
         return Path(self.store.store_path_root_dir)
 
-    @property
-    def log_file(self) -> Path | None:
-        return self.log_file_named(LOG_FILE)
-
     def shown(self) -> str:
-        """All configuration items as sorted lines, without secrets and without TLS."""
         return to_properties(self.config, {**self.unknown, **to_mapping(self.store)})
 
     def shown_important(self) -> str:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from apogeemq.cli.start_nameserver import read_properties_file
+from apogeemq.cli.start_server import read_properties_file
 from apogeemq.protocol.signing import signed
 from apogeemq.transport.pool import ConnectionPool, SendHook
 from apogeemq.transport.tls import TlsSettings, client_context

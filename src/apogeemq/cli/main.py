@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from apogeemq import __version__
-from apogeemq.cli import namesrv
+from apogeemq.cli import broker, namesrv
+from apogeemq.cli.options import HELP_NAMES
 from apogeemq.errors import ApogeeError
 
 FAILURE_STATUS = 2
@@ -16,10 +17,11 @@ FAILURE_STATUS = 2
 app = typer.Typer(
     name="apogee",
     no_args_is_help=True,
-    context_settings=namesrv.HELP_NAMES,
+    context_settings=HELP_NAMES,
     pretty_exceptions_enable=False,
 )
 app.add_typer(namesrv.app, name="namesrv")
+app.command(name="broker")(broker.start)
 
 
 def _print_version(wanted: bool) -> None:

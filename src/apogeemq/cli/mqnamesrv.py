@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
-from apogeemq.cli.namesrv import HELP_NAMES, ConfigFile, PrintConfig, ProductNameServers
-from apogeemq.errors import ApogeeError
-
-LOG_DIR = "~/logs/rocketmqlogs"
-USAGE_STATUS = 1
-FAILURE_STATUS = 255  # Java's exit(-1)
-
-_TYPER_USAGE_STATUS = 2
+from apogeemq.cli.apache_command import LOG_DIR, run_as_apache
+from apogeemq.cli.namesrv import ConfigFile, ProductNameServers
+from apogeemq.cli.options import HELP_NAMES, PrintConfig
 
 app = typer.Typer(
     name="mqnamesrv",
@@ -40,13 +33,7 @@ def mqnamesrv(
 
 
 def main() -> None:
-    try:
-        app(prog_name="mqnamesrv")
-    except ApogeeError as error:
-        print(f"mqnamesrv: {error}", file=sys.stderr)
-        sys.exit(FAILURE_STATUS)
-    except SystemExit as ending:
-        sys.exit(USAGE_STATUS if ending.code == _TYPER_USAGE_STATUS else ending.code)
+    run_as_apache(app, "mqnamesrv")
 
 
 if __name__ == "__main__":

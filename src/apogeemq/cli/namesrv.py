@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+from apogeemq.cli.options import HELP_NAMES, Address, AsJson, Bind, Level, LogDir, LogLevel, PrintConfig, TlsConfig
 
 ConfigFile = Annotated[Path | None, typer.Option("-c", "--configFile", help="Name server config properties file.")]
 ProductNameServers = Annotated[
@@ -19,18 +18,8 @@ ProductNameServers = Annotated[
         help="The product environment's name servers, for cluster-test mode: '192.168.0.1:9876;192.168.0.2:9876'.",
     ),
 ]
-PrintConfig = Annotated[bool, typer.Option("-p", "--printConfigItem", help="Print all config items, then exit.")]
 
 app = typer.Typer(context_settings=HELP_NAMES, pretty_exceptions_enable=False)
-
-
-class LogLevel(StrEnum):
-    """As the logging module names them."""
-
-    DEBUG = "DEBUG"
-    INFO = "INFO"
-    WARNING = "WARNING"
-    ERROR = "ERROR"
 
 
 @app.callback(invoke_without_command=True)
@@ -39,19 +28,15 @@ def start(
     config_file: ConfigFile = None,
     namesrv_addr: ProductNameServers = None,
     print_config: PrintConfig = False,
-    bind: Annotated[str | None, typer.Option(metavar="HOST", help="Address to listen on (0.0.0.0).")] = None,
+    bind: Bind = None,
     port: Annotated[
         int | None, typer.Option(metavar="N", help="Port to listen on (9876); 0 takes any free port and prints it.")
     ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for KV table, snapshot and journal (~/namesrv).")
     ] = None,
-    log_dir: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Folder for log files (DATA/logs); '' logs to the terminal only.")
-    ] = None,
-    log_level: Annotated[LogLevel, typer.Option(case_sensitive=False, help="Least level that is logged.")] = (
-        LogLevel.INFO
-    ),
+    log_dir: LogDir = None,
+    log_level: Level = LogLevel.INFO,
     http_port: Annotated[
         int | None, typer.Option(metavar="N", help="Serve /metrics, /healthz and /routes on this port.")
     ] = None,
@@ -73,14 +58,6 @@ def start(
         typer.echo(shown_settings(settings), nl=False)
         return
     become_server(settings)
-
-
-Address = Annotated[str, typer.Argument(metavar="ADDR", help="host:port of a name server.")]
-TlsConfig = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Speak TLS, with the tls.client.* keys of this properties file."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 @app.command()

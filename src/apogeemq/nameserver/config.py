@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -35,7 +35,6 @@ from apogeemq.runtime.settings import (
 from apogeemq.transport.tls import TLS_KEYS
 
 DATA_FOLDER: Final = "namesrv"  # below the home folder, as Apache's default paths have it
-LOG_FILE: Final = "namesrv.log"
 
 
 class NameServerConfig(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
@@ -181,6 +180,8 @@ def is_frozen(key: str, config: NameServerConfig) -> bool:
 class ServerSettings(ProcessSettings, kw_only=True):
     """All that one run of the server is told."""
 
+    LOG_FILE: ClassVar[str] = "namesrv.log"
+
     config: NameServerConfig
     program: str = "apogee namesrv"
 
@@ -188,12 +189,7 @@ class ServerSettings(ProcessSettings, kw_only=True):
     def data_dir(self) -> Path:
         return Path(self.config.data_dir)
 
-    @property
-    def log_file(self) -> Path | None:
-        return self.log_file_named(LOG_FILE)
-
     def shown(self) -> str:
-        """All configuration items as sorted lines, without secrets and without TLS."""
         return to_properties(self.config, self.unknown)
 
 

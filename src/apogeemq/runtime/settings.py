@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import msgspec
 
@@ -23,6 +23,9 @@ _LIST_SEPARATOR: Final = ";"
 class ProcessSettings(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """What every server is told besides its own configuration."""
 
+    # Of the server that these are the settings of.
+    LOG_FILE: ClassVar[str] = "server.log"
+
     # The `tls.*` keys as given.
     tls: dict[str, str] = {}
     # Unknown keys of the file; Apache's servers show them among their configuration, so do ours.
@@ -34,8 +37,13 @@ class ProcessSettings(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=
     # The command a person called; errors begin with it.
     program: str = ""
 
-    def log_file_named(self, name: str) -> Path | None:
-        return Path(self.log_dir) / name if self.log_dir is not None else None
+    @property
+    def log_file(self) -> Path | None:
+        return Path(self.log_dir) / self.LOG_FILE if self.log_dir is not None else None
+
+    def shown(self) -> str:
+        """All configuration items as sorted lines, without secrets and without TLS."""
+        raise NotImplementedError
 
 
 SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
