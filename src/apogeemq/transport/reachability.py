@@ -41,26 +41,43 @@ def _first_interface_address(probe: socket.socket) -> str:
 
 def is_unspecified(host: str) -> bool:
     """Whether it stands for all addresses of a machine (0.0.0.0, ::, nothing): to listen on, not to connect to."""
-    try:
-        return not host or ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False
+    address = _number(host)
+    return not host or (address is not None and address.is_unspecified)
 
 
 def is_loopback(host: str) -> bool:
     """Whether only the machine itself reaches it."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+    address = _number(host)
+    return address.is_loopback if address is not None else host == "localhost" or host.endswith(".localhost")
 
 
 def is_unroutable(host: str) -> bool:
     """Whether no other machine can reach it, whatever its network: loopback, unspecified, link-local and the like."""
-    if is_unspecified(host) or is_loopback(host):
-        return True
+    address = _number(host)
+    if address is None:
+        return is_unspecified(host) or is_loopback(host)
+    return (
+        address.is_loopback
+        or address.is_unspecified
+        or address.is_link_local
+        or address.is_multicast
+        or address.is_reserved
+    )
+
+
+def is_private(host: str) -> bool:
+    """Whether it is an address that only machines of the same network reach. A name is not known to be one."""
+    address = _number(host)
+    return address is not None and address.is_private
+
+
+def is_public(host: str) -> bool:
+    address = _number(host)
+    return address is not None and address.is_global
+
+
+def _number(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        address = ipaddress.ip_address(host)
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
-    return address.is_link_local or address.is_multicast or address.is_reserved
+        return None
