@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 V3_0_11 = 37
+V3_4_9 = 121
 V4_9_4 = 401
 V5_0_0 = 413
 V5_5_0 = 513

@@ -72,6 +72,7 @@ class GetStatus(Enum):
     OFFSET_TOO_SMALL = 6
     NO_MATCHED_LOGIC_QUEUE = 7
     NO_MESSAGE_IN_QUEUE = 8
+    OFFSET_RESET = 9  # said by the broker, when a person moved the group's offset
 
 
 class Got(msgspec.Struct, gc=False):

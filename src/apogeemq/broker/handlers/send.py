@@ -1,0 +1,300 @@
+"""Sends: a message, a batch, and what old consumers send to a retry topic."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from ipaddress import ip_address
+from time import perf_counter
+
+from apogeemq.broker.putting import Putter
+from apogeemq.broker.state import BrokerState
+from apogeemq.errors import ProtocolError, RequestRefused
+from apogeemq.filter.tags import java_hash
+from apogeemq.model import properties as names
+from apogeemq.model.delays import level_of
+from apogeemq.model.flags import BORN_HOST_IPV6, MULTI_TAGS, STORE_HOST_IPV6
+from apogeemq.model.ids import encode_host
+from apogeemq.model.properties import decode_properties, encode_properties
+from apogeemq.model.topics import (
+    DEAD_LETTER_QUEUES,
+    FLAG_UNIT,
+    FLAG_UNIT_SUB,
+    MAX_TOPIC_LENGTH,
+    MULTI_TAG,
+    NO_SEND_TOPICS,
+    PERM_READ_WRITE,
+    RETRY_PREFIX,
+    TopicConfig,
+    dead_letter_topic,
+    described,
+    is_writable,
+    topic_problem,
+)
+from apogeemq.protocol.batch import decode_batch
+from apogeemq.protocol.codes import RequestCode, ResponseCode
+from apogeemq.protocol.command import Command
+from apogeemq.protocol.headers import broker as headers
+from apogeemq.protocol.remarks import FAQ_HINT
+from apogeemq.protocol.versions import V3_4_9
+from apogeemq.store.config import SYNC_FLUSH
+from apogeemq.store.message_store import index_keys
+from apogeemq.store.results import BatchPart, NewMessage
+from apogeemq.transport.channel import Channel
+from apogeemq.transport.dispatch import Dispatcher, Reply
+
+_MAX_REMEMBERED_HOSTS = 10_000
+_TIMED_EVERY = 16  # of so many sends one is timed, and counts for all of them
+
+Header = headers.SendMessage | headers.SendMessageV1
+
+
+class SendHandlers:
+    def __init__(self, state: BrokerState, putter: Putter) -> None:
+        self._state = state
+        self._putter = putter
+        self._topics = state.topics.topics
+        self._replies = state.send_replies
+        self._rules = state.property_rules
+        self._id_prefix = state.store_host.hex().upper().encode()
+        self._store_flag = STORE_HOST_IPV6 if len(state.store_host) > 8 else 0
+        self._hosts: dict[tuple[str, int], tuple[bytes, int]] = {}
+        self._is_sync = state.store_config.flush_disk_type == SYNC_FLUSH
+        self._count = 0
+
+    def install(self, dispatcher: Dispatcher) -> None:
+        dispatcher.register(RequestCode.SEND_MESSAGE, self.send_v1)
+        dispatcher.register(RequestCode.SEND_MESSAGE_V2, self.send_v2)
+        dispatcher.register(RequestCode.SEND_BATCH_MESSAGE, self.send_v2)
+
+    def send_v1(self, channel: Channel, command: Command) -> Reply:
+        return self._send(channel, command, headers.read_send_message_v1(command))
+
+    def send_v2(self, channel: Channel, command: Command) -> Reply:
+        return self._send(channel, command, headers.read_send_message(command))
+
+    def _send(self, channel: Channel, command: Command, header: Header) -> Reply:
+        self._count += 1
+        started = perf_counter() if self._count % _TIMED_EVERY == 0 else 0.0
+        try:
+            topic = self._topics.get(header.topic)
+            if topic is None or header.topic in NO_SEND_TOPICS or not is_writable(self._state.config.broker_permission):
+                topic = self._checked_topic(channel, command, header)
+            reply = (self._put_batch if header.is_batch else self._put_one)(channel, command, header, topic)
+        except RequestRefused as refusal:
+            return self._replies.refused(command, refusal.code, refusal.remark)
+        if started:
+            self._state.stats.put_seconds.observe(perf_counter() - started, _TIMED_EVERY)
+        return reply
+
+    # -- one message -----------------------------------------------------------------------------------------
+
+    def _put_one(self, channel: Channel, command: Command, header: Header, topic: TopicConfig) -> Reply:
+        queue_id = header.queue_id
+        if not 0 <= queue_id < topic.write_queue_nums:
+            queue_id = self._checked_queue(channel, header, topic)
+        accepted = self._rules.accept(header.properties or "", self._new_unique_key)
+        properties, encoded = accepted.properties, accepted.encoded
+        name = header.topic
+        if names.TRANSACTION_PREPARED in properties or not names.TIMER_PROPERTIES.isdisjoint(properties):
+            self._refuse_what_is_not_there(header, properties)
+        if name.startswith(RETRY_PREFIX):
+            name = self._retry_or_dead_letter(command, header, properties)
+            if name != header.topic:
+                queue_id = 0
+                encoded = encode_properties(properties).encode()
+        born_host, host_flag = self._hosts.get(channel.address) or self._host_of(channel)
+        system_flag = header.system_flag | host_flag
+        if topic.topic_filter_type == MULTI_TAG:
+            system_flag |= MULTI_TAGS
+        tags = properties.get(names.TAGS)
+        put = self._putter.put(
+            NewMessage(
+                name,
+                self._putter.topic_part(name),
+                queue_id,
+                header.flag,
+                system_flag,
+                header.born_time,
+                born_host,
+                self._state.store_host,
+                header.reconsume_times or 0,
+                0,
+                command.body,
+                encoded,
+                java_hash(tags) if tags else 0,
+                index_keys(properties),
+            ),
+            properties,
+        )
+        self._state.stats.put(name, 1, put.size)
+        message_id = b"%b%016X" % (self._id_prefix, put.physical_offset)
+        key = accepted.unique_key
+        reply = self._replies.stored(command, message_id, queue_id, put.queue_offset, key)
+        if self._is_sync and properties.get(names.WAIT) != "false":
+            not_kept = partial(self._not_kept, command, message_id, queue_id, put.queue_offset, key)
+            return self._state.promises.answer_when_kept(
+                put.physical_offset + put.size, put.store_time, reply, not_kept
+            )
+        return reply
+
+    def _new_unique_key(self) -> str:
+        return self._state.unique_ids.next(self._state.now_ms())
+
+    def _not_kept(self, command: Command, message_id: bytes, queue_id: int, queue_offset: int, key: str) -> bytes:
+        code = ResponseCode.FLUSH_DISK_TIMEOUT
+        return self._replies.stored_but(command, code, None, message_id, queue_id, queue_offset, key)
+
+    # -- a batch ---------------------------------------------------------------------------------------------
+
+    def _put_batch(self, channel: Channel, command: Command, header: Header, topic: TopicConfig) -> Reply:
+        queue_id = header.queue_id
+        if not 0 <= queue_id < topic.write_queue_nums:
+            queue_id = self._checked_queue(channel, header, topic)
+        if len(header.topic) > MAX_TOPIC_LENGTH:
+            raise _illegal(f"message topic length too long {len(header.topic)}")
+        if header.topic.startswith(RETRY_PREFIX):
+            raise _illegal(f"batch request does not support retry group {header.topic}")
+        self._putter.check_sizes(len(command.body), 0)
+        added = self._rules.added_to_batch(header.properties or "")
+        parts = self._batch_parts(command.body, added)
+        born_host, host_flag = self._hosts.get(channel.address) or self._host_of(channel)
+        shared = NewMessage(
+            header.topic,
+            self._putter.topic_part(header.topic),
+            queue_id,
+            header.flag,
+            header.system_flag | host_flag | (MULTI_TAGS if topic.topic_filter_type == MULTI_TAG else 0),
+            header.born_time,
+            born_host,
+            self._state.store_host,
+            header.reconsume_times or 0,
+            0,
+            b"",
+            b"",
+            0,
+            [],
+        )
+        store, now_ms = self._state.store, self._state.now_ms()
+        put = self._putter.stored(lambda: store.put_batch(shared, parts, now_ms))
+        self._state.stats.put(header.topic, len(parts), put.size)
+        message_id = b",".join(b"%b%016X" % (self._id_prefix, offset) for offset in put.physical_offsets)
+        reply = self._replies.stored(command, message_id, queue_id, put.queue_offset, "")
+        if self._is_sync:
+            not_kept = partial(self._not_kept, command, message_id, queue_id, put.queue_offset, "")
+            end = put.physical_offsets[0] + put.size
+            return self._state.promises.answer_when_kept(end, put.store_time, reply, not_kept)
+        return reply
+
+    def _batch_parts(self, body: bytes, added: bytes) -> list[BatchPart]:
+        try:
+            messages = decode_batch(body)
+            if not messages:
+                raise _illegal("the batch holds no message")
+            parts = []
+            for flag, part_body, encoded in messages:
+                properties = decode_properties(encoded.decode())
+                whole = encoded + added if not encoded or encoded.endswith(b"\x02") else encoded + b"\x02" + added
+                self._putter.check_sizes(len(part_body), len(whole))
+                tags = properties.get(names.TAGS)
+                parts.append(BatchPart(flag, part_body, whole, java_hash(tags) if tags else 0, index_keys(properties)))
+        except (ProtocolError, UnicodeDecodeError) as error:
+            raise _illegal(f"the batch is malformed: {error}") from None
+        return parts
+
+    # -- checks that most messages pass by -------------------------------------------------------------------
+
+    def _checked_topic(self, channel: Channel, command: Command, header: Header) -> TopicConfig:
+        state, name = self._state, header.topic
+        topic = state.topics.get(name)
+        if not is_writable(state.config.broker_permission) and topic is not None and topic.order:
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION, f"the broker[{state.config.broker_ip1}] sending message is forbidden"
+            )
+        if problem := topic_problem(name):
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, problem)
+        if name in NO_SEND_TOPICS:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden.")
+        if topic is None:
+            topic = self._created_topic(header)
+        if topic is None:
+            raise RequestRefused(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!{FAQ_HINT}"
+            )
+        return topic
+
+    def _created_topic(self, header: Header) -> TopicConfig | None:
+        state, name, now_ms = self._state, header.topic, self._state.now_ms()
+        is_retry = name.startswith(RETRY_PREFIX)
+        flag = (FLAG_UNIT_SUB if is_retry else FLAG_UNIT) if header.unit_mode else 0
+        topic = state.topics.created_on_send(
+            name,
+            header.default_topic,
+            header.default_queue_nums,
+            flag,
+            now_ms,
+            is_auto_creation_on=state.config.auto_create_topic_enable,
+        )
+        if topic is None and is_retry:
+            topic = state.topics.ensure(name, 1, PERM_READ_WRITE, flag, now_ms)
+        elif topic is not None:
+            state.topic_auto_created(topic)
+        return topic
+
+    def _checked_queue(self, channel: Channel, header: Header, topic: TopicConfig) -> int:
+        queue_id = header.queue_id
+        if queue_id < 0:
+            return random.randrange(max(topic.write_queue_nums, 1))
+        if queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"request queueId[{queue_id}] is illegal, {described(topic)} Producer: {channel.peer}",
+            )
+        return queue_id
+
+    def _refuse_what_is_not_there(self, header: Header, properties: dict[str, str]) -> None:
+        """A half message that everybody could read, or a timed one delivered at once, would be worse than a no."""
+        level = level_of(properties.get(names.DELAY))
+        if properties.get(names.TRANSACTION_PREPARED, "").lower() == "true" and not (
+            (header.reconsume_times or 0) > 0 and level > 0
+        ):
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._state.config.broker_ip1}] sending transaction message is forbidden",
+            )
+        if level <= 0 and not names.TIMER_PROPERTIES.isdisjoint(properties):
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, "accurate timer message is not enabled, timerWheelEnable is false"
+            )
+
+    def _retry_or_dead_letter(self, command: Command, header: Header, properties: dict[str, str]) -> str:
+        """The topic a message to a retry topic goes to: that one, or the dead letters when it was tried too often."""
+        state, now_ms = self._state, self._state.now_ms()
+        group = header.topic.removeprefix(RETRY_PREFIX)
+        config = state.groups.find(group, now_ms)
+        if config is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group} {FAQ_HINT}"
+            )
+        most = config.retry_max_times
+        if command.version >= V3_4_9 and header.max_reconsume_times is not None:
+            most = header.max_reconsume_times
+        if (header.reconsume_times or 0) <= most and not state.locks.is_locking(group, now_ms):
+            return header.topic
+        properties.pop(names.DELAY, None)
+        name = dead_letter_topic(group)
+        state.topics.ensure(name, DEAD_LETTER_QUEUES, PERM_READ_WRITE, 0, now_ms)
+        return name
+
+    def _host_of(self, channel: Channel) -> tuple[bytes, int]:
+        """The producer's address as records hold it, and the flags that go with both hosts."""
+        if len(self._hosts) >= _MAX_REMEMBERED_HOSTS:
+            self._hosts.clear()
+        address = ip_address(channel.address[0].partition("%")[0])
+        flag = self._store_flag | (BORN_HOST_IPV6 if address.version == 6 else 0)
+        found = self._hosts[channel.address] = (encode_host(address.packed, channel.address[1]), flag)
+        return found
+
+
+def _illegal(remark: str) -> RequestRefused:
+    return RequestRefused(ResponseCode.MESSAGE_ILLEGAL, remark)

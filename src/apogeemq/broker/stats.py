@@ -1,0 +1,88 @@
+"""What went in and out, counted per topic and per group. Rates come from looking at the counters twice."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Final
+
+MAX_KEYS: Final = 200_000
+LATENCY_BOUNDS_SECONDS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
+
+
+class Counts:
+    """Messages and bytes of one key."""
+
+    __slots__ = ("messages", "size", "times")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.size = 0
+        self.times = 0  # requests; a batch is one
+
+
+class Histogram:
+    """Seconds by bounds, as Prometheus counts them."""
+
+    __slots__ = ("bounds", "counts", "total_seconds")
+
+    def __init__(self, bounds: tuple[float, ...] = LATENCY_BOUNDS_SECONDS) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total_seconds = 0.0
+
+    def observe(self, seconds: float, weight: int = 1) -> None:
+        self.counts[bisect_left(self.bounds, seconds)] += weight
+        self.total_seconds += seconds * weight
+
+
+class CountTable:
+    """Counts by key, up to a limit; beyond it new keys share one row, so that nobody's counting costs all memory."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Counts] = {}
+        self._others = Counts()
+
+    def add(self, key: str, messages: int, size: int) -> None:
+        row = self.rows.get(key)
+        if row is None:
+            row = self._new(key)
+        row.messages += messages
+        row.size += size
+        row.times += 1
+
+    def _new(self, key: str) -> Counts:
+        if len(self.rows) >= MAX_KEYS:
+            return self._others
+        row = self.rows[key] = Counts()
+        return row
+
+    def remove(self, key: str) -> None:
+        self.rows.pop(key, None)
+
+
+class BrokerStats:
+    """Keys: a topic for puts, `topic@group` for gets and send-backs."""
+
+    def __init__(self) -> None:
+        self.puts = CountTable()
+        self.gets = CountTable()
+        self.send_backs = CountTable()
+        self.put_total = Counts()
+        self.get_total = Counts()
+        self.get_miss_count = 0
+        self.put_seconds = Histogram()
+        self.get_seconds = Histogram()
+
+    def put(self, topic: str, messages: int, size: int) -> None:
+        self.puts.add(topic, messages, size)
+        total = self.put_total
+        total.messages += messages
+        total.size += size
+        total.times += 1
+
+    def got(self, key: str, messages: int, size: int) -> None:
+        self.gets.add(key, messages, size)
+        total = self.get_total
+        total.messages += messages
+        total.size += size
+        total.times += 1

@@ -1,0 +1,56 @@
+"""The body of a batch: messages one after the other.
+
+::
+
+    size                             4          the whole entry
+    magic                            4          0, not looked at
+    body CRC                         4          0, not looked at
+    flag                             4          the user's
+    body length, body                4 + n
+    properties length, properties    2 + n
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from apogeemq.errors import ProtocolError
+
+_HEAD: Final = Struct(">iiiii")
+_SHORT: Final = Struct(">h")
+_HEAD_SIZE = _HEAD.size
+_unpack_head = _HEAD.unpack_from
+_unpack_short = _SHORT.unpack_from
+
+
+def decode_batch(data: bytes) -> list[tuple[int, bytes, bytes]]:
+    """(flag, body, properties) of each message; ProtocolError when the parts do not add up."""
+    messages: list[tuple[int, bytes, bytes]] = []
+    position, end = 0, len(data)
+    while position < end:
+        if position + _HEAD_SIZE > end:
+            raise ProtocolError(f"message {len(messages)} of the batch is cut off")
+        size, _, _, flag, body_length = _unpack_head(data, position)
+        body_at = position + _HEAD_SIZE
+        properties_at = body_at + body_length + 2
+        if body_length < 0 or properties_at > end:
+            raise ProtocolError(f"message {len(messages)} of the batch: a body of {body_length} bytes does not fit")
+        properties_length = _unpack_short(data, properties_at - 2)[0]
+        after = properties_at + properties_length
+        if properties_length < 0 or after != position + size or after > end:
+            raise ProtocolError(f"message {len(messages)} of the batch: its parts do not add up to {size} bytes")
+        messages.append((flag, data[body_at : properties_at - 2], data[properties_at:after]))
+        position = after
+    return messages
+
+
+def encode_batch(messages: list[tuple[int, bytes, bytes]]) -> bytes:
+    """From (flag, body, properties) of each message."""
+    return b"".join(
+        _HEAD.pack(_HEAD_SIZE + len(body) + 2 + len(properties), 0, 0, flag, len(body))
+        + body
+        + _SHORT.pack(len(properties))
+        + properties
+        for flag, body, properties in messages
+    )

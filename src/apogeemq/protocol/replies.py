@@ -1,0 +1,109 @@
+"""The hot answers of a broker, from templates. Fields that hold what a client said are checked, never trusted."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+import msgspec
+
+from apogeemq.protocol import versions
+from apogeemq.protocol.codec import encode_reply
+from apogeemq.protocol.command import JSON, LANGUAGE, Command
+
+_START = Struct(">II")
+_pack_start = _START.pack
+
+_TAIL: Final = (
+    f'"flag":1,"language":"{LANGUAGE}","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":{versions.CURRENT}}}'
+).encode()
+
+
+class SendReplies:
+    """Answers to sends. Region and trace switch are the broker's and the same in all of them."""
+
+    def __init__(self, region: str, trace_on: bool) -> None:
+        self._fixed = {"MSG_REGION": region, "TRACE_ON": "true" if trace_on else "false"}
+        fixed = msgspec.json.encode(self._fixed)[1:-1].replace(b"%", b"%%")
+        self._template = (
+            b'{"code":0,"extFields":{' + fixed + b',"msgId":"%b","queueId":"%d","queueOffset":"%d"%b},' + _TAIL
+        )
+
+    def stored(self, request: Command, message_id: bytes, queue_id: int, queue_offset: int, unique_key: str) -> bytes:
+        """The message is kept."""
+        if request.codec != JSON or not unique_key.isascii() or not (unique_key.isalnum() or not unique_key):
+            return self.stored_but(request, 0, None, message_id, queue_id, queue_offset, unique_key)
+        transaction = b',"transactionId":"%b"' % unique_key.encode() if unique_key else b""
+        header: bytes = self._template % (message_id, queue_id, queue_offset, transaction, request.opaque)
+        return _pack_start(4 + len(header), len(header)) + header
+
+    def stored_but(
+        self,
+        request: Command,
+        code: int,
+        remark: str | None,
+        message_id: bytes,
+        queue_id: int,
+        queue_offset: int,
+        unique_key: str | None,
+    ) -> bytes:
+        """The message is in the log, and `code` says what could not be promised; any codec, any key."""
+        fields = {
+            **self._fixed,
+            "msgId": message_id.decode(),
+            "queueId": str(queue_id),
+            "queueOffset": str(queue_offset),
+        }
+        if unique_key:
+            fields["transactionId"] = unique_key
+        return encode_reply(request, code, remark, fields)
+
+    def refused(self, request: Command, code: int, remark: str | None) -> bytes:
+        """Java's producer looks into the fields of every answer, so that even a refusal has some."""
+        return encode_reply(request, code, remark, self._fixed)
+
+
+_PULL_TEMPLATE: Final = (
+    b'{"code":%d,"extFields":{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d",'
+    b'"offsetDelta":"0","suggestWhichBrokerId":"%d","topicSysFlag":"%d"},'
+    + _TAIL.replace(b'"serialize', b'"remark":"%b","serialize')
+)
+
+
+def encode_pull_reply(
+    request: Command,
+    code: int,
+    status: str,
+    next_offset: int,
+    min_offset: int,
+    max_offset: int,
+    broker_id: int,
+    topic_flag: int,
+    group_flag: int,
+    records: list[bytes],
+) -> bytes:
+    """The answer to a pull that was understood; `status` is a name of `GetStatus`."""
+    if request.codec != JSON:
+        fields = {
+            "groupSysFlag": str(group_flag),
+            "maxOffset": str(max_offset),
+            "minOffset": str(min_offset),
+            "nextBeginOffset": str(next_offset),
+            "offsetDelta": "0",
+            "suggestWhichBrokerId": str(broker_id),
+            "topicSysFlag": str(topic_flag),
+        }
+        return encode_reply(request, code, status, fields, b"".join(records))
+    header = _PULL_TEMPLATE % (
+        code,
+        group_flag,
+        max_offset,
+        min_offset,
+        next_offset,
+        broker_id,
+        topic_flag,
+        request.opaque,
+        status.encode(),
+    )
+    length = len(header)
+    return b"".join((_pack_start(4 + length + sum(map(len, records)), length), header, *records))
