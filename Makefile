@@ -18,8 +18,9 @@ $(STAMP): pyproject.toml constraints.txt scripts/bootstrap
 	@scripts/bootstrap python $(VENV)
 	@touch $@
 
-peers: setup ## a JDK, Maven and Apache's jars, for the interop tests and benchmarks
+peers: setup ## a JDK, Maven, Go, Apache's jars and its Go client, for the interop tests and benchmarks
 	@scripts/bootstrap java
+	@scripts/bootstrap go
 	@$(PY) -m tests.peers
 
 demo: setup ## a name server with a small made-up cluster, and its routes (needs no Java)
