@@ -26,7 +26,7 @@ from __future__ import annotations
 from struct import Struct, error
 from typing import Final, NamedTuple
 
-from isal.isal_zlib import crc32
+from isal.isal_zlib import crc32 as crc32  # the one records are checked by
 
 from apogeemq.errors import ProtocolError
 from apogeemq.model.flags import BORN_HOST_IPV6, STORE_HOST_IPV6
@@ -45,12 +45,12 @@ _HEADS: Final = {
     for born_flag, born_size in zip((0, BORN_HOST_IPV6), _HOST_SIZES, strict=True)
     for store_flag, store_size in zip((0, STORE_HOST_IPV6), _HOST_SIZES, strict=True)
 }
-_HOST_FLAGS: Final = BORN_HOST_IPV6 | STORE_HOST_IPV6
+HOST_FLAGS: Final = BORN_HOST_IPV6 | STORE_HOST_IPV6
 _SHORT = Struct(">h")
 _SIZE_AND_MAGIC = Struct(">II")
 
-# Parts every record has, by the flags of its hosts: from the total size to the body's length.
-HEAD_SIZES: Final = {flags: head.size for flags, head in _HEADS.items()}
+# The part from the total size to the body's length: its `pack` and its size, by the flags of the hosts.
+HEADS: Final = {flags: (head.pack, head.size) for flags, head in _HEADS.items()}
 SYSTEM_FLAG_AT: Final = 36
 
 
@@ -102,7 +102,7 @@ def encode_record(
 ) -> bytes:
     """`topic` is what `topic_part` gave. The lengths were checked by whoever took the message in."""
     magic, topic_bytes = topic
-    head = _HEADS[system_flag & _HOST_FLAGS]
+    head = _HEADS[system_flag & HOST_FLAGS]
     body_length, properties_length = len(body), len(properties)
     return b"%b%b%b%b%b" % (
         head.pack(
@@ -131,7 +131,7 @@ def encode_record(
 
 def record_size(system_flag: int, topic_length: int, body_length: int, properties_length: int) -> int:
     """`topic_length` with the length before it, as `topic_part` gives it."""
-    return HEAD_SIZES[system_flag & _HOST_FLAGS] + body_length + topic_length + 2 + properties_length
+    return HEADS[system_flag & HOST_FLAGS][1] + body_length + topic_length + 2 + properties_length
 
 
 def decode_record(data: bytes, position: int = 0) -> Record:
@@ -142,7 +142,7 @@ def decode_record(data: bytes, position: int = 0) -> Record:
         if magic not in (MAGIC_V1, MAGIC_V2) or end > len(data):
             raise ProtocolError(f"no record at {position}: size {size}, magic {magic:08x}")
         system_flag = int.from_bytes(data[position + SYSTEM_FLAG_AT : position + SYSTEM_FLAG_AT + 4], signed=True)
-        head = _HEADS[system_flag & _HOST_FLAGS]
+        head = _HEADS[system_flag & HOST_FLAGS]
         fields = head.unpack_from(data, position)
         body, at = _part(data, position + head.size, fields[-1], end)
         if magic == MAGIC_V1:

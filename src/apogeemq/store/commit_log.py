@@ -21,23 +21,20 @@ _BLANK_SIZE = BLANK.size
 
 
 class CommitLog:
+    """`max_offset` is where the next record goes, unless it needs a new file; another thread may read it."""
+
     def __init__(self, folder: Path, file_size: int) -> None:
         self.files = FileQueue(folder, file_size, min(_RESERVE_STEP, file_size))
+        self.max_offset = 0
+        self.flushed_offset = 0
         self._file_size = file_size
         self._start = 0  # of the file written to
-        self._at = 0  # position in it
-        self._room = 0  # a record must end below this position, or more room is asked for
+        self._room = 0  # a record must end at or below this offset, or more room is asked for
         self._map: mmap.mmap | None = None
-        self.flushed_offset = 0
 
     @property
     def min_offset(self) -> int:
         return self.files.start
-
-    @property
-    def max_offset(self) -> int:
-        """Where the next record goes, unless it needs a new file."""
-        return self._start + self._at
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -46,44 +43,44 @@ class CommitLog:
 
         Raises OSError when the disk has no room; what was there is untouched.
         """
-        if self._at + size > self._room:
+        if self.max_offset + size > self._room:
             self._make_room(size)
-        return self._start + self._at
+        return self.max_offset
 
     def put(self, record: bytes) -> None:
         """Write at the offset just claimed."""
-        at = self._at
-        end = at + len(record)
-        self._map[at:end] = record  # type: ignore[index]
-        self._at = end
+        at = self.max_offset - self._start
+        self._map[at : at + len(record)] = record  # type: ignore[index]
+        self.max_offset += len(record)
 
     def _make_room(self, size: int) -> None:
         if size + _BLANK_SIZE > self._file_size:
             raise StorageFailed(f"a record of {size} bytes does not fit a commit log file of {self._file_size}")
-        files = self.files.files
-        if not files or self._at + size + _BLANK_SIZE > self._file_size:
+        if not self.files.files or self.max_offset - self._start + size + _BLANK_SIZE > self._file_size:
             self._roll()
-            files = self.files.files
-        tail = files[-1]
-        end = self._at + size + _BLANK_SIZE  # with room for the blank that may have to follow
+        tail = self.files.files[-1]
+        at = self.max_offset - self._start
+        end = at + size + _BLANK_SIZE  # with room for the blank that may have to follow
         if end > tail.reserved:
-            tail.reserve(self._at, end)
+            tail.reserve(at, end)
         self._map = tail.map()
-        self._room = min(tail.reserved, self._file_size) - _BLANK_SIZE
+        self._room = self._start + tail.reserved - _BLANK_SIZE
 
     def _roll(self) -> None:
         """Begin the next file; the present one is closed by a blank."""
-        files, remaining = self.files.files, self._file_size - self._at
-        is_first = not files
+        files, at = self.files.files, self.max_offset - self._start
+        is_first, remaining = not files, self._file_size - at
         # The blank goes first: when the next file cannot be had, a shorter record may still be written over it.
         if not is_first and remaining >= _BLANK_SIZE:
-            files[-1].write(self._at, BLANK.pack(remaining, MAGIC_BLANK))
+            files[-1].write(at, BLANK.pack(remaining, MAGIC_BLANK))
         # No power cut may leave the next file without this one.
         if not is_first and files[-1].is_new:
             files[-1].sync_with_name()
-        fresh = self.files.append_file(self._start + self._at if is_first else None)
-        self._at = 0  # before the start moves: the flush thread may look in between, and must not see too much
-        self._start = fresh.start
+        # No power cut may leave the next file without this one.
+        if not is_first and files[-1].is_new:
+            files[-1].sync_with_name()
+        fresh = self.files.append_file(self.max_offset if is_first else None)
+        self._start = self.max_offset = fresh.start
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -92,6 +89,13 @@ class CommitLog:
         if offset < self.min_offset or offset + size > self.max_offset:
             return b""
         return self.files.read(offset, size)
+
+    def window(self, start: int, end: int) -> tuple[mmap.mmap, int] | None:
+        """The map of the file that holds a range whole, and the offset it begins at; None when none does."""
+        file = self.files.find(start)
+        if file is None or end > self.max_offset or end > file.end:
+            return None
+        return file.map(), file.start
 
     def record_at(self, offset: int) -> Record | None:
         """The whole record at an offset; None when there is none."""
@@ -149,18 +153,17 @@ class CommitLog:
         """The log ends here. What follows is removed, so that no later crash can bring it back."""
         self.files.drop_files_from(offset)
         tail = self.files.files[-1] if self.files.files else None
-        self._map = None
+        self._map, self._room = None, 0
+        self._start = tail.start if tail is not None else offset
+        self.max_offset = offset
         if tail is None:
-            self._start, self._at, self._room = offset, 0, 0
             return
-        self._start, self._at = tail.start, offset - tail.start
-        self._room = 0
         tail.close()
-        if self._at < self._file_size:
-            os.truncate(tail.path, self._at)
+        if offset < tail.end:
+            os.truncate(tail.path, offset - tail.start)
             os.truncate(tail.path, self._file_size)
         self.flushed_offset = min(self.flushed_offset, offset)
 
     def close(self) -> None:
-        self._map = None
+        self._map, self._room = None, 0
         self.files.close()

@@ -2,10 +2,14 @@
 
 Files of 300,000 entries of 20 bytes (`layout.QUEUE_ENTRY`). Derived from the commit log: whatever is missing or wrong
 here is rebuilt from there. Logical offset n is the entry at byte 20·n. One writer.
+
+The map of the last file is kept at hand for `append` while blocks are reserved ahead of it; it is let go of, and asked
+for again by `make_room`, when the file is full or the cache of maps takes it back.
 """
 
 from __future__ import annotations
 
+import mmap
 from pathlib import Path
 
 from apogeemq.store.file_queue import FileQueue
@@ -14,7 +18,7 @@ from apogeemq.store.mapped_file import MapCache, MappedFile
 
 _RESERVE_STEP = 4096
 
-_pack = QUEUE_ENTRY.pack
+_pack_into = QUEUE_ENTRY.pack_into
 _unpack = QUEUE_ENTRY.unpack_from
 
 
@@ -24,7 +28,19 @@ class ConsumeQueue:
     Entries below `synced_offset` are on the disk.
     """
 
-    __slots__ = ("_files", "end_physical", "max_offset", "min_offset", "queue_id", "synced_offset", "topic")
+    __slots__ = (
+        "_at",
+        "_files",
+        "_map",
+        "_map_start",
+        "end_physical",
+        "max_offset",
+        "min_offset",
+        "queue_id",
+        "room",
+        "synced_offset",
+        "topic",
+    )
 
     def __init__(self, root: Path, topic: str, queue_id: int, file_size: int, cache: MapCache) -> None:
         self.topic = topic
@@ -34,26 +50,87 @@ class ConsumeQueue:
         self.min_offset = 0
         self.end_physical = 0
         self.synced_offset = 0
+        self.room = 0  # logical offsets below this can be appended without `make_room`
+        self._map: mmap.mmap | None = None
+        self._map_start = 0  # logical offset of its first entry
+        self._at = 0  # of the next entry in the map, while there is room
 
     # -- writing ---------------------------------------------------------------------------------------------
 
-    def append(self, offset: int, physical_offset: int, size: int, tags_code: int) -> None:
-        """The entry at `max_offset`, or at any offset when the queue is empty. May raise OSError."""
-        position = offset * QUEUE_ENTRY_SIZE
-        file = self._files.find(position) or self._next_file(position)
-        file.write(position - file.start, _pack(physical_offset, size, tags_code))
-        self.max_offset = offset + 1
+    def append(self, physical_offset: int, size: int, tags_code: int) -> None:
+        """The entry at `max_offset`. There is room: `max_offset` is below `room`, or `make_room` was called."""
+        at = self._at
+        _pack_into(self._map, at, physical_offset, size, tags_code)  # type: ignore[arg-type]
+        self._at = at + QUEUE_ENTRY_SIZE
+        self.max_offset += 1
         self.end_physical = physical_offset + size
 
-    def make_room(self, offset: int, count: int = 1) -> None:
-        """Files and blocks for `count` entries from an offset on: after this, `append` of those cannot fail."""
+    def append_many(self, entries: bytes, end_physical: int) -> None:
+        """Packed entries from `max_offset` on. `make_room` was called for as many."""
+        count = len(entries) // QUEUE_ENTRY_SIZE
+        at, offset = self._at, self.max_offset
+        if offset + count <= self.room:
+            self._at = end = at + len(entries)
+            self._map[at:end] = entries  # type: ignore[index]
+        else:  # they go on in the next file
+            for done in range(0, len(entries), QUEUE_ENTRY_SIZE):
+                self._write(offset + done // QUEUE_ENTRY_SIZE, entries[done : done + QUEUE_ENTRY_SIZE])
+            self._let_go()
+        self.max_offset = offset + count
+        self.end_physical = end_physical
+
+    def append_at(self, offset: int, physical_offset: int, size: int, tags_code: int) -> None:
+        """An entry as the log has it, when a queue is built again. May raise OSError.
+
+        What is missing before it is filled up. A topic that was deleted and made again begins at 0 once more: what was
+        built of the earlier one is given up.
+        """
+        if offset < self.max_offset:
+            self._cut_at(offset)
+        if self.min_offset == self.max_offset and not self._files.files:
+            self.min_offset = self.max_offset = offset
+        while self.max_offset < offset:
+            self._append_filler()
+        self._append_with_room(physical_offset, size, tags_code)
+
+    def _append_with_room(self, physical_offset: int, size: int, tags_code: int) -> None:
+        if self.max_offset >= self.room:
+            self.make_room()
+        self.append(physical_offset, size, tags_code)
+
+    def _append_filler(self) -> None:
+        end_physical = self.end_physical
+        self._append_with_room(end_physical, FILLER_SIZE, 0)
+        self.end_physical = end_physical
+
+    def make_room(self, count: int = 1) -> None:
+        """Files and blocks for `count` more entries, all or OSError: after this, appending those cannot fail."""
+        offset = self.max_offset
+        if offset + count <= self.room:
+            return
+        self._let_go()
         position, end = offset * QUEUE_ENTRY_SIZE, (offset + count) * QUEUE_ENTRY_SIZE
         while position < end:
             file = self._files.find(position) or self._next_file(position)
-            file_end = min(end, file.end)
-            if file_end - file.start > file.reserved:
-                file.reserve(position - file.start, file_end - file.start)
-            position = file_end
+            end_here = min(end, file.end)
+            if end_here - file.start > file.reserved:
+                file.reserve(position - file.start, end_here - file.start)
+            position = end_here
+        self._hold(offset)
+
+    def _hold(self, offset: int) -> None:
+        """Keep the map of the file an offset is in at hand."""
+        file = self._files.find(offset * QUEUE_ENTRY_SIZE)
+        if file is not None:
+            self._map = file.map()
+            file.on_idle = self._let_go
+            self._map_start = file.start // QUEUE_ENTRY_SIZE
+            self._at = offset * QUEUE_ENTRY_SIZE - file.start
+            self.room = (file.start + file.reserved) // QUEUE_ENTRY_SIZE
+
+    def _let_go(self) -> None:
+        self._map = None
+        self.room = 0
 
     def _next_file(self, position: int) -> MappedFile:
         is_first = not self._files.files
@@ -62,16 +139,32 @@ class ConsumeQueue:
             self.min_offset = position // QUEUE_ENTRY_SIZE
             count = (position - file.start) // QUEUE_ENTRY_SIZE
             if count:  # the queue begins in the middle of a file: say that nothing is before
-                file.write(0, FILLER_ENTRY * count)
+                try:
+                    file.write(0, FILLER_ENTRY * count)
+                except OSError:
+                    self._files.drop_files_from(file.start)
+                    raise
         return file
+
+    def _write(self, offset: int, entries: bytes) -> None:
+        position = offset * QUEUE_ENTRY_SIZE
+        file = self._files.find(position)
+        if file is not None:
+            file.write(position - file.start, entries)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
     def entries(self, offset: int, most: int) -> bytes:
         """Up to `most` entries from a logical offset on, packed; fewer at the end of a file."""
-        if not self.min_offset <= offset < self.max_offset:
+        count = self.max_offset - offset
+        if count <= 0 or offset < self.min_offset:
             return b""
-        return self._files.read(offset * QUEUE_ENTRY_SIZE, min(most, self.max_offset - offset) * QUEUE_ENTRY_SIZE)
+        if count > most:
+            count = most
+        if self._map is not None and offset >= self._map_start:
+            at = (offset - self._map_start) * QUEUE_ENTRY_SIZE
+            return self._map[at : at + count * QUEUE_ENTRY_SIZE]
+        return self._files.read(offset * QUEUE_ENTRY_SIZE, count * QUEUE_ENTRY_SIZE)
 
     def entry(self, offset: int) -> tuple[int, int, int] | None:
         """(physical offset, size, tags code)"""
@@ -96,7 +189,9 @@ class ConsumeQueue:
                 return
 
     def _end_at(self, offset: int) -> None:
+        self._let_go()
         self.max_offset = offset
+        self.synced_offset = min(self.synced_offset, offset)
         last = self.entry(offset - 1)
         if last is not None and last[1] != FILLER_SIZE:
             self.end_physical = last[0] + last[1]
@@ -110,13 +205,23 @@ class ConsumeQueue:
             self._end_at(self.max_offset - 1)
         self._files.drop_files_from(self.max_offset * QUEUE_ENTRY_SIZE + 1)
 
+    def _cut_at(self, offset: int) -> None:
+        """Forget the messages from a logical offset on."""
+        for gone in range(max(offset, self.min_offset), self.max_offset):
+            self._files.write_zeros(gone * QUEUE_ENTRY_SIZE, QUEUE_ENTRY_SIZE)
+        if offset <= self.min_offset:
+            self.delete()
+        else:
+            self._end_at(offset)
+            self._files.drop_files_from(offset * QUEUE_ENTRY_SIZE + 1)
+
     def correct_min_offset(self, min_physical: int) -> int:
         """Messages before a physical offset are deleted: begin after them. Gives the number of files deleted."""
         low, high = self.min_offset, self.max_offset
         while low < high:  # physical offsets grow with logical ones
             middle = (low + high) // 2
             entry = self.entry(middle)
-            if entry is None or entry[0] < min_physical or entry[1] == FILLER_SIZE:
+            if entry is None or entry[0] < min_physical or entry[:2] == (0, FILLER_SIZE):
                 low = middle + 1
             else:
                 high = middle

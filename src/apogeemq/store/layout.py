@@ -9,7 +9,8 @@ from struct import Struct
 from typing import Final
 
 # Consume queue: one entry per message of a queue.
-QUEUE_ENTRY: Final = Struct(">qiq")  # physical offset, record size, tags code
+QUEUE_ENTRY_FIELDS: Final = "qiq"  # physical offset, record size, tags code
+QUEUE_ENTRY: Final = Struct(">" + QUEUE_ENTRY_FIELDS)
 QUEUE_ENTRY_SIZE: Final = 20
 QUEUE_FILE_SIZE: Final = 300_000 * QUEUE_ENTRY_SIZE
 # An entry before the first real one, in a queue that does not begin at 0.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 from apogeemq.runtime.atomic_file import sync_folder
@@ -34,7 +35,7 @@ class MapCache:
         while len(self._open) >= self._capacity:
             oldest = self._open.popleft()
             if oldest.is_used:
-                oldest.is_used = False
+                oldest.rest()
                 self._open.append(oldest)
             else:
                 oldest.unmap()
@@ -49,9 +50,22 @@ class MappedFile:
     """`start` is the offset of its first byte in the log or queue it is part of. One writer; any reader.
 
     `is_new` until its name is known to be on the disk: a file can be synced and yet be gone after a power cut.
+    Who keeps the map at hand, instead of asking for it each time, sets `on_idle`: it is called once, when the map must
+    be asked for again to show that it is in use, or is about to be closed.
     """
 
-    __slots__ = ("_cache", "_map", "_reserve_step", "_reserved", "is_new", "is_used", "path", "size", "start")
+    __slots__ = (
+        "_cache",
+        "_map",
+        "_reserve_step",
+        "_reserved",
+        "is_new",
+        "is_used",
+        "on_idle",
+        "path",
+        "size",
+        "start",
+    )
 
     def __init__(self, path: Path, start: int, size: int, reserve_step: int, cache: MapCache | None = None) -> None:
         self.path = path
@@ -59,6 +73,7 @@ class MappedFile:
         self.size = size
         self.is_used = False
         self.is_new = False
+        self.on_idle: Callable[[], None] | None = None
         self._reserve_step = reserve_step
         self._reserved = -1  # nothing written yet by us; blocks before the first write are not our affair
         self._cache = cache
@@ -136,7 +151,15 @@ class MappedFile:
             sync_folder(self.path.parent)
             self.is_new = False
 
+    def rest(self) -> None:
+        """Not in use until the map is asked for again."""
+        self.is_used = False
+        if self.on_idle is not None:
+            on_idle, self.on_idle = self.on_idle, None
+            on_idle()
+
     def unmap(self) -> None:
+        self.rest()
         if self._map is not None:
             self._map.close()
             self._map = None

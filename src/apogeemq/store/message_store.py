@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Container, Sequence
-from itertools import accumulate, count
+from itertools import accumulate
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,18 +17,19 @@ from apogeemq.errors import StorageFailed
 from apogeemq.model import properties as names
 from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from apogeemq.model.properties import decode_properties
-from apogeemq.protocol.record import Record, encode_record, record_size
+from apogeemq.protocol.record import CRC_MASK, HEADS, HOST_FLAGS, Record, crc32
+from apogeemq.store.batch import batch_sizes, encode_batch, encode_entries
+from apogeemq.store.collecting import collect
 from apogeemq.store.commit_log import CommitLog
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.consume_queue import ConsumeQueue
 from apogeemq.store.key_index import KeyIndex
-from apogeemq.store.layout import QUEUE_ENTRY
 from apogeemq.store.mapped_file import MapCache
 from apogeemq.store.results import BatchPart, GetStatus, Got, NewMessage, Put, PutBatch
 
 log = logging.getLogger(__name__)
 
-_NOT_IN_QUEUES = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
+_NOT_IN_QUEUE = TRANSACTION_PREPARED & TRANSACTION_ROLLBACK  # the bit that only these two have
 
 # (topic, properties, store time) -> the tags code of a message's queue entry
 TagsCodeOf: TypeAlias = Callable[[str, dict[str, str], int], int]
@@ -58,47 +59,57 @@ class MessageStore:
         self._queue_root = root / "consumequeue"
         self._maps = MapCache(config.max_mapped_queue_files)
         self._tags_code_of = tags_code_of
+        self._is_indexed = config.message_index_enable
         self.waiting: dict[tuple[str, int], Waiter] = {}
 
     # -- putting ---------------------------------------------------------------------------------------------
 
     def put(self, message: NewMessage, now_ms: int) -> Put:
         """Append one message and make it readable. OSError: the disk has no room; nothing was stored."""
-        topic, queue_id, body, properties = message.topic, message.queue_id, message.body, message.properties
-        queue = self.queues.get((topic, queue_id)) or self.queue(topic, queue_id)
-        size = record_size(message.system_flag, len(message.topic_part[1]), len(body), len(properties))
-        queue.make_room(queue.max_offset)
-        physical_offset = self.log.claim(size)
-        store_time = self.last_store_time = max(now_ms, self.last_store_time)  # never back, whatever the clock does
-        queue_offset = queue.max_offset
-        self.log.put(
-            encode_record(
-                message.topic_part,
-                queue_id,
-                message.flag,
-                queue_offset,
-                physical_offset,
-                message.system_flag,
-                message.born_time,
-                message.born_host,
-                store_time,
-                message.store_host,
-                message.reconsume_times,
-                message.prepared_offset,
-                body,
-                properties,
-            )
+        topic, queue_id, system_flag = message.topic, message.queue_id, message.system_flag
+        queue = self.queues.get((topic, queue_id))
+        if queue is None:
+            queue = self.queue(topic, queue_id)
+        is_for_queue = not system_flag & _NOT_IN_QUEUE
+        queue_offset = queue.max_offset if is_for_queue else 0
+        if is_for_queue and queue_offset >= queue.room:
+            queue.make_room()
+        magic, topic_bytes = message.topic_part
+        body, properties = message.body, message.properties
+        body_length, properties_length = len(body), len(properties)
+        pack_head, head_size = HEADS[system_flag & HOST_FLAGS]
+        size = head_size + body_length + len(topic_bytes) + 2 + properties_length
+        log = self.log
+        physical_offset = log.claim(size)
+        store_time = self.last_store_time
+        if now_ms > store_time:  # never back, whatever the clock does
+            store_time = self.last_store_time = now_ms
+        head = pack_head(
+            size,
+            magic,
+            crc32(body) & CRC_MASK,
+            queue_id,
+            message.flag,
+            queue_offset,
+            physical_offset,
+            system_flag,
+            message.born_time,
+            message.born_host,
+            store_time,
+            message.store_host,
+            message.reconsume_times,
+            message.prepared_offset,
+            body_length,
         )
-        if message.system_flag & TRANSACTION_MASK not in _NOT_IN_QUEUES:
-            queue.append(queue_offset, physical_offset, size, message.tags_code)
-        if message.keys:
+        log.put(b"".join((head, body, topic_bytes, properties_length.to_bytes(2), properties)))
+        if is_for_queue:
+            queue.append(physical_offset, size, message.tags_code)
+        if message.keys and self._is_indexed:
             self._index(topic, message.keys, physical_offset, store_time)
-        if (
-            self.waiting
-            and (waiter := self.waiting.get((topic, queue_id))) is not None
-            and queue.max_offset > queue_offset
-        ):
-            waiter(queue_offset, message.tags_code, store_time, properties)
+        if self.waiting and is_for_queue:
+            waiter = self.waiting.get((topic, queue_id))
+            if waiter is not None:
+                waiter(queue_offset, message.tags_code, store_time, properties)
         return Put(physical_offset, queue_offset, size, store_time)
 
     def put_batch(self, shared: NewMessage, parts: Sequence[BatchPart], now_ms: int) -> PutBatch:
@@ -107,41 +118,21 @@ class MessageStore:
         Body, properties, flag, tags code and keys are those of the parts, the rest is `shared`. They lie in one log
         file; StorageFailed when they are too large for one.
         """
-        topic, queue_id, system_flag = shared.topic, shared.queue_id, shared.system_flag
-        queue = self.queues.get((topic, queue_id)) or self.queue(topic, queue_id)
-        topic_length = len(shared.topic_part[1])
-        sizes = [record_size(system_flag, topic_length, len(part.body), len(part.properties)) for part in parts]
+        topic, queue_id = shared.topic, shared.queue_id
+        queue = self.queue(topic, queue_id)
+        count, first_offset = len(parts), queue.max_offset
+        if first_offset + count > queue.room:
+            queue.make_room(count)
+        sizes = batch_sizes(shared, parts)
         total_size = sum(sizes)
-        first_offset = queue.max_offset
-        queue.make_room(first_offset, len(parts))
         physical_offset = self.log.claim(total_size)
-        store_time = self.last_store_time = max(now_ms, self.last_store_time)
         offsets = list(accumulate(sizes[:-1], initial=physical_offset))
-        self.log.put(
-            b"".join(
-                encode_record(
-                    shared.topic_part,
-                    queue_id,
-                    part.flag,
-                    queue_offset,
-                    offset,
-                    system_flag,
-                    shared.born_time,
-                    shared.born_host,
-                    store_time,
-                    shared.store_host,
-                    shared.reconsume_times,
-                    shared.prepared_offset,
-                    part.body,
-                    part.properties,
-                )
-                for queue_offset, offset, part in zip(count(first_offset), offsets, parts, strict=False)
-            )
-        )
-        for offset, size, part in zip(offsets, sizes, parts, strict=True):
-            queue.append(queue.max_offset, offset, size, part.tags_code)
-        for offset, part in zip(offsets, parts, strict=True):
-            self._index(topic, part.keys, offset, store_time)
+        store_time = self.last_store_time = max(now_ms, self.last_store_time)
+        self.log.put(encode_batch(shared, parts, sizes, offsets, first_offset, store_time))
+        queue.append_many(encode_entries(parts, sizes, offsets), physical_offset + total_size)
+        if self._is_indexed:
+            for offset, part in zip(offsets, parts, strict=True):
+                self._index(topic, part.keys, offset, store_time)
         if self.waiting:
             for queue_offset, part in enumerate(parts, first_offset):
                 waiter = self.waiting.get((topic, queue_id))
@@ -151,8 +142,6 @@ class MessageStore:
         return PutBatch(offsets, first_offset, total_size, store_time)
 
     def _index(self, topic: str, keys: Sequence[str], physical_offset: int, store_time: int) -> None:
-        if not self.config.message_index_enable:
-            return
         try:
             self.index.put(topic, keys, physical_offset, store_time)
         except OSError as error:  # the message is stored and can be read; it cannot be found by key
@@ -164,13 +153,13 @@ class MessageStore:
         topic = record.topic.decode(errors="replace")
         properties = decode_properties(record.properties.decode(errors="replace"))
         self.last_store_time = max(self.last_store_time, record.store_time)
-        kind = record.system_flag & TRANSACTION_MASK
-        if kind not in _NOT_IN_QUEUES:
+        if not record.system_flag & _NOT_IN_QUEUE:
             queue = self.queue(topic, record.queue_id)
             if record.physical_offset >= queue.end_physical:
                 tags_code = self._tags_code_of(topic, properties, record.store_time)
-                queue.append(record.queue_offset, record.physical_offset, record.size, tags_code)
-        if kind != TRANSACTION_ROLLBACK and self.config.message_index_enable:
+                queue.append_at(record.queue_offset, record.physical_offset, record.size, tags_code)
+        is_rollback = record.system_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK
+        if self._is_indexed and not is_rollback and record.physical_offset > self.index.end_offset:
             self.index.put(topic, index_keys(properties), record.physical_offset, record.store_time)
 
     # -- queues ----------------------------------------------------------------------------------------------
@@ -228,33 +217,7 @@ class MessageStore:
             return Got(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
         if offset > high:
             return Got(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
-        return self._collect(queue, offset, max_messages, max_bytes, wanted_tags)
-
-    def _collect(
-        self, queue: ConsumeQueue, offset: int, max_messages: int, max_bytes: int, wanted_tags: Container[int] | None
-    ) -> Got:
-        entries = queue.entries(offset, max(800, max_messages))
-        if not entries:
-            return Got(GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset), queue.min_offset, queue.max_offset)
-        records: list[bytes] = []
-        size_so_far, next_offset, status = 0, offset, GetStatus.NO_MATCHED_MESSAGE
-        read = self.log.read
-        for physical_offset, size, tags_code in QUEUE_ENTRY.iter_unpack(entries):
-            if len(records) >= max_messages or (records and size_so_far + size > max_bytes):
-                break
-            next_offset += 1
-            if wanted_tags is not None and tags_code not in wanted_tags:
-                continue
-            record = read(physical_offset, size)
-            if not record:  # expired from the log, not yet from the queue
-                if not records:
-                    status = GetStatus.MESSAGE_WAS_REMOVING
-                continue
-            records.append(record)
-            size_so_far += size
-        if records:
-            status = GetStatus.FOUND
-        return Got(status, next_offset, queue.min_offset, queue.max_offset, b"".join(records), len(records))
+        return collect(self.log, queue, offset, max_messages, max_bytes, wanted_tags)
 
     def find_by_key(self, topic: str, key: str, begin: int, end: int, most: int) -> list[Record]:
         """Messages that may carry the key (their hashes are equal), newest first."""
