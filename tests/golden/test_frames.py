@@ -10,9 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from apogeemq.model import topics as model
 from apogeemq.model.routes import DataVersion, QueueMapping, TopicRoute
 from apogeemq.protocol import codec, javajson
-from apogeemq.protocol.bodies.registration import Registration, TopicConfig, decode_registration
+from apogeemq.protocol.bodies.registration import (
+    Registration,
+    TopicConfig,
+    decode_registration,
+    encode_topic_table,
+)
 from apogeemq.protocol.bodies.routes import KvTable, WireClusterInfo, WireTopicList, decode_route, encode, topic_route
 from apogeemq.protocol.command import Command, CommandHead
 from apogeemq.protocol.framing import FrameReader
@@ -231,3 +237,12 @@ def _holds(found: Any, expected: Any) -> bool:
     if isinstance(expected, list):
         return sorted(found, key=str) == sorted(expected, key=str)
     return bool(found == expected)
+
+
+def test_a_brokers_table_is_written_as_apache_writes_it() -> None:
+    frame = _frames(frames_path(V5, "broker"))["register"]
+    table = msgspec.json.decode(frame.body)["topicConfigSerializeWrapper"]
+    topics = msgspec.convert(table["topicConfigTable"], dict[str, model.TopicConfig])
+    versions = [msgspec.convert(table[name], DataVersion) for name in ("dataVersion", "mappingDataVersion")]
+    assert len(topics) > 5
+    assert encode_topic_table(topics, *versions) == frame.body

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from apogeemq.admin.registration import BrokerIdentity, BrokerRegistration
 from apogeemq.model.routes import DataVersion
 from apogeemq.nameserver.config import resolve_settings
 from apogeemq.nameserver.server import NameServer
 from apogeemq.protocol.bodies.registration import Registration, TopicConfig
+from apogeemq.transport.broker_registration import BrokerIdentity, BrokerRegistration
 from apogeemq.transport.pool import ConnectionPool
 
 FLAGS = {"bindAddress": "127.0.0.1", "listenPort": "0"}

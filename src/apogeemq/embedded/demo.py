@@ -19,11 +19,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from apogeemq.admin.nameserver import NameServerAdmin
-from apogeemq.admin.registration import BrokerIdentity, BrokerRegistration
 from apogeemq.errors import ApogeeError, ConnectFailed
 from apogeemq.model.routes import DataVersion
 from apogeemq.model.topics import PERM_READ, PERM_READ_WRITE
 from apogeemq.protocol.bodies.registration import Registration, TopicConfig
+from apogeemq.transport.broker_registration import BrokerIdentity, BrokerRegistration
 from apogeemq.transport.pool import ConnectionPool
 
 _BOOT_LINE: Final = re.compile(rb"boot success\..* address (\S+)\s*$")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from struct import Struct, error
 from typing import Any
 
 import msgspec
 
 from apogeemq.errors import ProtocolError
+from apogeemq.model import topics as model
 from apogeemq.model.routes import DataVersion, QueueMapping
 from apogeemq.model.topics import PERM_READ_WRITE
 from apogeemq.protocol import javajson, versions
@@ -19,6 +21,7 @@ MAX_INFLATED_ENTRIES = 500_000  # topics, or queue mappings: a second's work, wh
 
 _INT32 = Struct(">i")
 _ZLIB_FIRST_BYTE = 0x78
+_NO_VERSION = DataVersion()
 _DEFAULT_QUEUES = 16  # Java's TopicConfig, for fields a broker leaves out
 
 
@@ -181,3 +184,39 @@ def encode_registration(registration: Registration) -> bytes:
             },
         }
     )
+
+
+def encode_topic_table(
+    topics: Mapping[str, model.TopicConfig], data_version: DataVersion, mapping_version: DataVersion = _NO_VERSION
+) -> bytes:
+    """The JSON form of a broker's own table, as a broker of 5.x sends it."""
+    return msgspec.json.encode(
+        {
+            "filterServerList": (),
+            "topicConfigSerializeWrapper": {
+                "dataVersion": data_version,
+                "mappingDataVersion": mapping_version,
+                "topicConfigTable": topics,
+                "topicQueueMappingDetailMap": {},
+                "topicQueueMappingInfoMap": {},
+            },
+        }
+    )
+
+
+def pack_topic_table(topics: Mapping[str, model.TopicConfig], data_version: DataVersion) -> bytes:
+    """What the compressed form holds; `zlib.compress` of it is the body. System flags and order are not carried."""
+    lines = [_topic_to_text(topic) for topic in topics.values()]
+    blocks = [_sized(msgspec.json.encode(data_version)), _INT32.pack(len(lines)), *map(_sized, lines), _sized(b"[]")]
+    return b"".join((*blocks, _INT32.pack(0)))  # no queue mappings; name servers before 5.0 do not read this far
+
+
+def _topic_to_text(topic: model.TopicConfig) -> bytes:
+    """Attributes only where there are any: name servers before 5.0 take no sixth part."""
+    parts = (topic.topic_name, topic.read_queue_nums, topic.write_queue_nums, topic.perm, topic.topic_filter_type)
+    text = " ".join(map(str, parts)).encode()
+    return text + b" " + msgspec.json.encode(topic.attributes) if topic.attributes else text
+
+
+def _sized(block: bytes) -> bytes:
+    return _INT32.pack(len(block)) + block

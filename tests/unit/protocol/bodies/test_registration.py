@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from apogeemq.errors import ProtocolError
+from apogeemq.model import topics as model
 from apogeemq.model.routes import DataVersion, QueueMapping
 from apogeemq.protocol import versions
 from apogeemq.protocol.bodies import registration as module
@@ -16,6 +17,8 @@ from apogeemq.protocol.bodies.registration import (
     TopicConfig,
     decode_registration,
     encode_registration,
+    encode_topic_table,
+    pack_topic_table,
 )
 
 # RegisterBrokerBody.encode(false) and encode(true), and TopicConfigSerializeWrapper.toJson(), of Apache 5.5.0.
@@ -91,6 +94,30 @@ def test_what_a_topic_leaves_out_has_javas_defaults() -> None:
 def test_what_we_write_is_read_back() -> None:
     said = Registration(DATA_VERSION, TOPICS, MAPPINGS, ["a:1"])
     assert decode_registration(encode_registration(said), versions.V5_5_0, compressed=False) == said
+
+
+OWN_TABLE = {
+    "T1": model.TopicConfig(topic_name="T1", read_queue_nums=4, write_queue_nums=2, perm=7, topic_sys_flag=3),
+    "T2": model.TopicConfig(topic_name="T2", attributes={"message.type": "FIFO", "a b": "c d"}, order=True),
+}
+
+
+def test_a_brokers_own_table_is_read_back() -> None:
+    decoded = decode_registration(encode_topic_table(OWN_TABLE, DATA_VERSION), versions.V5_5_0, compressed=False)
+    topics = {"T1": TopicConfig("T1", 4, 2, 7, 3), "T2": TopicConfig("T2", 16, 16, 6, 0)}
+    assert decoded == Registration(DATA_VERSION, topics, {}, [])
+
+
+@pytest.mark.parametrize("version", [versions.V3_0_11, versions.V5_5_0])
+def test_a_brokers_own_table_is_read_back_from_the_zlib_form(version: int) -> None:
+    body = zlib.compress(pack_topic_table(OWN_TABLE, DATA_VERSION), 9)
+    topics = {"T1": TopicConfig("T1", 4, 2, 7, 0), "T2": TopicConfig("T2", 16, 16, 6, 0)}
+    assert decode_registration(body, version, compressed=True) == Registration(DATA_VERSION, topics, {}, [])
+
+
+def test_an_empty_table_has_a_zlib_form_too() -> None:
+    body = zlib.compress(pack_topic_table({}, DATA_VERSION))
+    assert decode_registration(body, versions.V5_5_0, compressed=True) == Registration(DATA_VERSION, {}, {}, [])
 
 
 @pytest.mark.parametrize(

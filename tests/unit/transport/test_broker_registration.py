@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from apogeemq.admin.nameserver import NameServerAdmin
-from apogeemq.admin.registration import BrokerRegistration
 from apogeemq.errors import RemoteRefused
 from apogeemq.model.routes import DataVersion
 from apogeemq.model.topics import ORDER_TOPIC_NAMESPACE
 from apogeemq.protocol.bodies.registration import Registration
+from apogeemq.transport.broker_registration import BrokerRegistration
 from tests.unit.event_loop import in_loop
 from tests.unit.name_servers import broker, connections, name_server, register, topics
 
