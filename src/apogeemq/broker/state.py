@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from apogeemq.broker.config import BrokerConfig, ServerSettings
 from apogeemq.broker.incoming import PropertyRules
@@ -20,6 +20,7 @@ from apogeemq.protocol.replies import SendReplies
 from apogeemq.runtime.unique_ids import UniqueIds
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.opening import OpenStore
+from apogeemq.transport.addresses import parse_address
 from apogeemq.transport.channel import Channel
 
 
@@ -33,7 +34,6 @@ class BrokerState:
         promises: FlushPromises,
         host: bytes,
         address: str,
-        port: int,
     ) -> None:
         config = settings.config
         self.settings = settings
@@ -41,7 +41,7 @@ class BrokerState:
         self.store = opened.store
         self.promises = promises
         self.address = address
-        self.store_host = encode_host(host, port)
+        self.store_host = encode_host(host, parse_address(address)[1])
         self.topics = TopicTable(config.max_topics)
         self.groups = GroupTable(
             is_auto_creation_on=config.auto_create_subscription_group, max_groups=config.max_groups
@@ -54,6 +54,12 @@ class BrokerState:
         self.property_rules = PropertyRules(config.region_id, config.trace_on, config.broker_cluster_name)
         self.send_replies = SendReplies(config.region_id, config.trace_on)
         self.start_time_ms = self.now_ms()
+        # Set by the server, whose parts these are: make a changed table durable, have held pulls of a topic look
+        # again, register with the name servers without waiting for the next time.
+        self.keep_topics: Callable[[], Awaitable[None]] = _nothing
+        self.keep_groups: Callable[[], Awaitable[None]] = _nothing
+        self.wake_pulls: Callable[[str], None] = lambda topic: None
+        self.register_soon: Callable[[], None] = lambda: None
         # Told of a topic that a send has made; the server may make it on the other brokers of the cluster, too.
         self.topic_auto_created: Callable[[TopicConfig], None] = lambda topic: None
 
@@ -67,3 +73,7 @@ class BrokerState:
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+
+async def _nothing() -> None:
+    pass

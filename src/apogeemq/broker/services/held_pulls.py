@@ -67,6 +67,12 @@ class HeldPulls:
             for pull in tuple(self._held[key]):
                 self._wake(key, pull)
 
+    def release_all(self) -> None:
+        """Answer them now: nothing more will come."""
+        for key, pulls in tuple(self._held.items()):
+            for pull in tuple(pulls):
+                self._serve(key, pull, True)
+
     def _waiter(self, key: Key) -> Callable[[int, int, int, bytes], None]:
         def arrived(queue_offset: int, tags_code: int, store_time: int, properties: bytes) -> None:
             for pull in self._held.get(key, ()):
