@@ -46,10 +46,11 @@ class BadExpression(ApogeeError):
 class RequestRefused(ApogeeError):
     """A handler refuses a request; the connection answers it with this code and remark and lives on."""
 
-    def __init__(self, code: int, remark: str | None = None) -> None:
+    def __init__(self, code: int, remark: str | None = None, fields: dict[str, str] | None = None) -> None:
         super().__init__(f"code {code}: {remark}")
         self.code = code
         self.remark = remark
+        self.fields = fields
 
 
 class RemoteRefused(ApogeeError):

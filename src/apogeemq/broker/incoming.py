@@ -50,12 +50,6 @@ class PropertyRules:
         properties.update(self._added)
         return Accepted(properties, encode_properties(properties).encode(), unique_key)
 
-    def added_to_batch(self, text: str) -> bytes:
-        """What every message of a batch gets besides its own properties: those of the batch, and ours."""
-        properties = decode_properties(text)
-        properties.pop(names.POP_CHECK_POINT, None)
-        return encode_properties({**properties, **self._added}).encode()
-
 
 def tags_code(topic: str, properties: dict[str, str], store_time: int, delays: DelayLevels) -> int:
     """Of a message's queue entry: the hash of its tag, or for a delayed one the time it is due."""

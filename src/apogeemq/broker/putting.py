@@ -94,7 +94,10 @@ class Putter:
 
     def _delayed(self, message: NewMessage, properties: dict[str, str]) -> NewMessage:
         """The message as the schedule topic keeps it until it is due; where it belongs is in its properties."""
-        level = min(level_of(properties[names.DELAY]), self._delays.max_level)
+        text = properties[names.DELAY]
+        if not text.lstrip("-").isdigit():
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the property {names.DELAY} is {text!r}, not a level")
+        level = min(level_of(text), self._delays.max_level)
         if level <= 0 or message.system_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
             return message
         kept = {name: value for name, value in properties.items() if name not in names.TIMER_PROPERTIES}

@@ -31,6 +31,7 @@ from apogeemq.broker.tables.system_topics import system_topics
 from apogeemq.errors import ConfigError
 from apogeemq.model.delays import DelayLevels
 from apogeemq.model.topics import TopicConfig
+from apogeemq.protocol.codes import RequestCode
 from apogeemq.store.opening import OpenStore
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Dispatcher
@@ -46,6 +47,8 @@ log = logging.getLogger(__name__)
 _STOP_GRACE_SECONDS = 5.0
 _PORT_ATTEMPTS = 20
 _HOUSEKEEPING_SECONDS = 10.0
+# Pulls may wait and carry much: the fast port is for everything else.
+_NOT_ON_FAST_PORT = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 
 
 class Broker:
@@ -59,7 +62,8 @@ class Broker:
         self._tls = TlsServerContexts(tls.server_mode, tls)
         limits = _limits(settings.config)
         self.server = Server(self.dispatcher, limits, tls=self._tls, on_closed=self._channel_closed)
-        self.fast_server = Server(self.dispatcher, limits, tls=self._tls, on_closed=self._channel_closed)
+        self._fast_dispatcher = Dispatcher()
+        self.fast_server = Server(self._fast_dispatcher, limits, tls=self._tls, on_closed=self._channel_closed)
         self.delays = _delay_levels(settings)
         self._opened: OpenStore | None = None
         self._status: StatusServer | None = None
@@ -155,6 +159,9 @@ class Broker:
         self._clients.install(dispatcher)
         LockHandlers(state).install(dispatcher)
         RelayHandlers(state).install(dispatcher)
+        for code, handler in dispatcher.handlers.items():
+            if code not in _NOT_ON_FAST_PORT:
+                self._fast_dispatcher.register(code, handler)
 
     def start_status(self, host: str, port: int) -> tuple[str, int]:
         """Metrics and health over HTTP."""

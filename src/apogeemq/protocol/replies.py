@@ -65,8 +65,7 @@ class SendReplies:
 
 _PULL_TEMPLATE: Final = (
     b'{"code":%d,"extFields":{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d",'
-    b'"offsetDelta":"0","suggestWhichBrokerId":"%d","topicSysFlag":"%d"},'
-    + _TAIL.replace(b'"serialize', b'"remark":"%b","serialize')
+    b'"suggestWhichBrokerId":"%d","topicSysFlag":"%d"},' + _TAIL.replace(b'"serialize', b'"remark":"%b","serialize')
 )
 
 
@@ -89,7 +88,6 @@ def encode_pull_reply(
             "maxOffset": str(max_offset),
             "minOffset": str(min_offset),
             "nextBeginOffset": str(next_offset),
-            "offsetDelta": "0",
             "suggestWhichBrokerId": str(broker_id),
             "topicSysFlag": str(topic_flag),
         }

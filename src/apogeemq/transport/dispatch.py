@@ -82,7 +82,7 @@ class Dispatcher:
     def failure_reply(self, command: Command, error: BaseException) -> bytes:
         """The answer to a request whose handler raised."""
         if isinstance(error, RequestRefused):
-            return encode_reply(command, error.code, error.remark and _shortened(error.remark))
+            return encode_reply(command, error.code, error.remark and _shortened(error.remark), error.fields)
         self.failure_count += 1
         if isinstance(error, ApogeeError):
             return encode_reply(command, ResponseCode.SYSTEM_ERROR, _shortened(str(error)))

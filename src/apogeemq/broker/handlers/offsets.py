@@ -31,11 +31,14 @@ class OffsetHandlers:
     def query_consumer_offset(self, channel: Channel, command: Command) -> bytes:
         header = headers.read_query_consumer_offset(command)
         offset = self._state.offsets.query(header.consumerGroup, header.topic, header.queueId)
-        if offset == NO_OFFSET:
+        if offset <= NO_OFFSET:
+            if header.setZeroIfNotFound is False:
+                raise RequestRefused(
+                    ResponseCode.QUERY_NOT_FOUND, "Not found, do not set to zero, maybe this group boot first"
+                )
             # A group never seen begins at the first message, as long as the queue still has it.
             queue = self._state.store.queues.get((header.topic, header.queueId))
-            is_whole = queue is not None and queue.min_offset <= 0 < queue.max_offset
-            if header.setZeroIfNotFound is False or not is_whole:
+            if queue is None or not queue.min_offset <= 0 < queue.max_offset:
                 raise RequestRefused(
                     ResponseCode.QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
                 )
@@ -49,11 +52,10 @@ class OffsetHandlers:
             raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.consumerGroup} not exist!")
         if state.topics.get(header.topic) is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} not exist!")
-        if header.queueId < 0 or header.commitOffset < 0:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
-                f"queue {header.queueId} and offset {header.commitOffset} cannot be negative",
-            )
+        if header.queueId is None or header.queueId < 0:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"QueueId is null, topic is {header.topic}")
+        if header.commitOffset is None or header.commitOffset < 0:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"Offset is null, topic is {header.topic}")
         if state.offsets.has_reset(header.consumerGroup, header.topic, header.queueId):
             return encode_reply(command, remark="Offset has been previously reset")
         state.offsets.commit(header.consumerGroup, header.topic, header.queueId, header.commitOffset)

@@ -24,7 +24,10 @@ from apogeemq.transport.dispatch import Dispatcher, Reply
 
 _FORBIDDEN_READ: Final = 4
 _MAX_HOLD_MS: Final = 110_000  # below the 120 s after which either side closes a silent connection
-_TIMED_EVERY = 16
+_TIMED_EVERY = 16  # of so many pulls one is timed, and counts for all of them
+
+# Who forbids a pull, as the answer's field forbiddenType says it.
+_BY_BROKER, _BY_GROUP, _BY_TOPIC, _BY_BROADCAST, _BY_SUBSCRIPTION = 1, 2, 3, 4, 5
 
 _CODES: Final = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -59,7 +62,7 @@ class PullHandlers:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER,
                 f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
-                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[{channel.peer}]",
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{channel.peer}]",
             )
         wanted_tags = self._wanted_tags(header, group)
         got = self._get(header, wanted_tags)
@@ -85,7 +88,7 @@ class PullHandlers:
                 queue = state.store.queue(header.topic, header.queue_id)
                 return Got(GetStatus.OFFSET_RESET, reset, queue.min_offset, queue.max_offset)
         limits = state.store_config
-        most = min(header.max_messages, limits.max_transfer_count_on_message_in_memory)
+        most = min(max(header.max_messages, 1), limits.max_transfer_count_on_message_in_memory)
         max_bytes = limits.max_transfer_bytes_on_message_in_memory
         if header.max_bytes is not None and header.max_bytes > 0:
             max_bytes = min(max_bytes, header.max_bytes)
@@ -147,9 +150,9 @@ class PullHandlers:
     def _checked_names(self, command: Command, header: headers.PullMessage) -> tuple[GroupConfig, TopicConfig]:
         state, config = self._state, self._state.config
         if not config.broker_permission & PERM_READ:
-            raise _forbidden(f"the broker[{config.broker_ip1}] pulling message is forbidden")
+            raise _forbidden(_BY_BROKER, f"the broker[{config.broker_ip1}] pulling message is forbidden")
         if command.code == RequestCode.LITE_PULL_MESSAGE and not config.lite_pull_message_enable:
-            raise _forbidden(f"the broker[{config.broker_ip1}] for lite pull consumer is forbidden")
+            raise _forbidden(_BY_BROKER, f"the broker[{config.broker_ip1}] for lite pull consumer is forbidden")
         group = self._groups.get(header.consumer_group) or state.groups.find(header.consumer_group, state.now_ms())
         if group is None:
             raise RequestRefused(
@@ -157,14 +160,14 @@ class PullHandlers:
                 f"subscription group [{header.consumer_group}] does not exist, {FAQ_HINT}",
             )
         if not group.consume_enable:
-            raise _forbidden(f"subscription group no permission, {header.consumer_group}")
+            raise _forbidden(_BY_GROUP, f"subscription group no permission, {header.consumer_group}")
         topic = self._topics.get(header.topic)
         if topic is None:
             raise RequestRefused(
                 ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist, apply first please! {FAQ_HINT}"
             )
         if not topic.perm & PERM_READ:
-            raise _forbidden(f"the topic[{header.topic}] pulling message is forbidden")
+            raise _forbidden(_BY_TOPIC, f"the topic[{header.topic}] pulling message is forbidden")
         return group, topic
 
     def _wanted_tags(self, header: headers.PullMessage, group: GroupConfig) -> Container[int] | None:
@@ -191,10 +194,14 @@ class PullHandlers:
         if members is None:
             raise RequestRefused(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ_HINT}")
         if not group.consume_broadcast_enable and members.is_broadcasting:
-            raise _forbidden(f"the consumer group[{header.consumer_group}] can not consume by broadcast way")
+            raise _forbidden(
+                _BY_BROADCAST, f"the consumer group[{header.consumer_group}] can not consume by broadcast way"
+            )
         forbidden = self._state.groups.forbidden
         if forbidden and forbidden.get(header.consumer_group, {}).get(header.topic, 0) & _FORBIDDEN_READ:
-            raise _forbidden(f"the consumer group[{header.consumer_group}] is forbidden for topic[{header.topic}]")
+            raise _forbidden(
+                _BY_SUBSCRIPTION, f"the consumer group[{header.consumer_group}] is forbidden for topic[{header.topic}]"
+            )
         found = members.subscriptions.get(header.topic)
         if found is None:
             raise RequestRefused(
@@ -213,5 +220,5 @@ def _code(status: GetStatus, asked_offset: int) -> int:
     return code
 
 
-def _forbidden(remark: str) -> RequestRefused:
-    return RequestRefused(ResponseCode.NO_PERMISSION, remark)
+def _forbidden(by: int, remark: str) -> RequestRefused:
+    return RequestRefused(ResponseCode.NO_PERMISSION, remark, {"forbiddenType": str(by)})

@@ -29,21 +29,21 @@ class QueryHandlers:
         header = headers.read_query_message(command)
         store = self._state.store
         most = _UNIQUE_KEY_MOST if header.is_unique_key else header.maxNum
-        most = max(0, min(most, store.config.max_msgs_num_batch))
+        if most < 0:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"maxNum cannot be {most}")
+        most = min(most, store.config.max_msgs_num_batch)
         found: list[bytes] = []
         size = 0
-        for record in store.find_by_key(header.topic, header.key, header.beginTimestamp, header.endTimestamp, most):
+        records = store.find_by_key(header.topic, header.key, header.beginTimestamp, header.endTimestamp, most)
+        for record in sorted(records, key=lambda record: record.physical_offset):
             size += record.size
             if found and size > _MAX_ANSWER_SIZE:
                 break
             found.append(store.log.read(record.physical_offset, record.size))
-        fields = {
-            "indexLastUpdatePhyoffset": str(max(store.index.end_offset, 0)),
-            "indexLastUpdateTimestamp": str(store.index.end_time),
-        }
         if not found:
             remark = "can not find message, maybe time range not correct"
-            return encode_reply(command, ResponseCode.QUERY_NOT_FOUND, remark, fields)
+            return encode_reply(command, ResponseCode.QUERY_NOT_FOUND, remark, _index_fields(0, 0))
+        fields = _index_fields(max(store.index.end_offset, 0), store.index.end_time)
         return encode_reply(command, fields=fields, body=b"".join(found))
 
     def view_message(self, channel: Channel, command: Command) -> bytes:
@@ -52,3 +52,7 @@ class QueryHandlers:
         if record is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {header.offset}")
         return encode_ok(command, self._state.store.log.read(record.physical_offset, record.size))
+
+
+def _index_fields(end_offset: int, end_time: int) -> dict[str, str]:
+    return {"indexLastUpdatePhyoffset": str(end_offset), "indexLastUpdateTimestamp": str(end_time)}

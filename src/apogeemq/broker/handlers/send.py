@@ -93,6 +93,8 @@ class SendHandlers:
         queue_id = header.queue_id
         if not 0 <= queue_id < topic.write_queue_nums:
             queue_id = self._checked_queue(channel, header, topic)
+        if not command.body:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the message has no body")
         accepted = self._rules.accept(header.properties or "", self._new_unique_key)
         properties, encoded = accepted.properties, accepted.encoded
         name = header.topic
@@ -155,9 +157,10 @@ class SendHandlers:
             raise _illegal(f"message topic length too long {len(header.topic)}")
         if header.topic.startswith(RETRY_PREFIX):
             raise _illegal(f"batch request does not support retry group {header.topic}")
+        if level_of(decode_properties(header.properties or "").get(names.DELAY)) > 0:
+            raise _illegal("a batch cannot be delayed")
         self._putter.check_sizes(len(command.body), 0)
-        added = self._rules.added_to_batch(header.properties or "")
-        parts = self._batch_parts(command.body, added)
+        parts = self._batch_parts(command.body)
         born_host, host_flag = self._hosts.get(channel.address) or self._host_of(channel)
         shared = NewMessage(
             header.topic,
@@ -186,7 +189,8 @@ class SendHandlers:
             return self._state.promises.answer_when_kept(end, put.store_time, reply, not_kept)
         return reply
 
-    def _batch_parts(self, body: bytes, added: bytes) -> list[BatchPart]:
+    def _batch_parts(self, body: bytes) -> list[BatchPart]:
+        """The messages as they are: the broker adds nothing to the properties of a batch."""
         try:
             messages = decode_batch(body)
             if not messages:
@@ -194,10 +198,10 @@ class SendHandlers:
             parts = []
             for flag, part_body, encoded in messages:
                 properties = decode_properties(encoded.decode())
-                whole = encoded + added if not encoded or encoded.endswith(b"\x02") else encoded + b"\x02" + added
-                self._putter.check_sizes(len(part_body), len(whole))
                 tags = properties.get(names.TAGS)
-                parts.append(BatchPart(flag, part_body, whole, java_hash(tags) if tags else 0, index_keys(properties)))
+                parts.append(
+                    BatchPart(flag, part_body, encoded, java_hash(tags) if tags else 0, index_keys(properties))
+                )
         except (ProtocolError, UnicodeDecodeError) as error:
             raise _illegal(f"the batch is malformed: {error}") from None
         return parts
@@ -281,7 +285,7 @@ class SendHandlers:
             most = header.max_reconsume_times
         if (header.reconsume_times or 0) <= most and not state.locks.is_locking(group, now_ms):
             return header.topic
-        properties.pop(names.DELAY, None)
+        properties[names.DELAY] = "-1"
         name = dead_letter_topic(group)
         state.topics.ensure(name, DEAD_LETTER_QUEUES, PERM_READ_WRITE, 0, now_ms)
         return name

@@ -15,7 +15,7 @@ from apogeemq.broker.tables.delay_offsets import DelayOffsets
 from apogeemq.errors import RequestRefused
 from apogeemq.model import properties as names
 from apogeemq.model.delays import DelayLevels
-from apogeemq.model.properties import decode_properties, encode_properties
+from apogeemq.model.properties import decode_properties
 from apogeemq.model.topics import SCHEDULE_TOPIC
 from apogeemq.protocol.record import Record
 from apogeemq.store.message_store import MessageStore, index_keys
@@ -79,8 +79,6 @@ class DelayedDelivery:
         if not topic or not queue_text.isdigit():
             log.error("the delayed message at %d does not say where it belongs", record.physical_offset)
             return True
-        for name in (names.DELAY, *names.TIMER_PROPERTIES):
-            properties.pop(name, None)
         message = NewMessage(
             topic,
             self._putter.topic_part(topic),
@@ -93,12 +91,12 @@ class DelayedDelivery:
             record.reconsume_times,
             0,
             record.body,
-            encode_properties(properties).encode(),
+            record.properties,  # as they are; only the schedule topic reads a delay out of them
             tags_code(topic, properties, now_ms, self._delays),
             index_keys(properties),
         )
         try:
-            put = self._putter.put(message, properties)
+            put = self._putter.stored(lambda: self._store.put(message, now_ms))
         except RequestRefused as refusal:
             log.error("a delayed message of %s waits longer: %s", topic, refusal.remark)
             return False

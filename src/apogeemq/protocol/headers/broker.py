@@ -21,14 +21,14 @@ UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 class SendMessage(msgspec.Struct, gc=False):
     """SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: one letter per field, because every message carries them."""
 
-    producer_group: str = field(name="a")
     topic: str = field(name="b")
-    default_topic: str = field(name="c")
-    default_queue_nums: Int32 = field(name="d")
     queue_id: Int32 = field(name="e")
     system_flag: Int32 = field(name="f")
     born_time: Int64 = field(name="g")
     flag: Int32 = field(name="h")
+    producer_group: str = field(default="", name="a")
+    default_topic: str = field(default="", name="c")
+    default_queue_nums: Int32 = field(default=0, name="d")
     properties: str | None = field(default=None, name="i")
     reconsume_times: Int32 | None = field(default=None, name="j")
     unit_mode: bool = field(default=False, name="k")
@@ -39,14 +39,14 @@ class SendMessage(msgspec.Struct, gc=False):
 class SendMessageV1(msgspec.Struct, gc=False):
     """SEND_MESSAGE: the same fields by their whole names."""
 
-    producer_group: str = field(name="producerGroup")
     topic: str
-    default_topic: str = field(name="defaultTopic")
-    default_queue_nums: Int32 = field(name="defaultTopicQueueNums")
     queue_id: Int32 = field(name="queueId")
     system_flag: Int32 = field(name="sysFlag")
     born_time: Int64 = field(name="bornTimestamp")
     flag: Int32
+    producer_group: str = field(default="", name="producerGroup")
+    default_topic: str = field(default="", name="defaultTopic")
+    default_queue_nums: Int32 = field(default=0, name="defaultTopicQueueNums")
     properties: str | None = None
     reconsume_times: Int32 | None = field(default=None, name="reconsumeTimes")
     unit_mode: bool = field(default=False, name="unitMode")
@@ -61,9 +61,9 @@ class PullMessage(msgspec.Struct, gc=False):
     queue_offset: Int64 = field(name="queueOffset")
     max_messages: Int32 = field(name="maxMsgNums")
     system_flag: Int32 = field(name="sysFlag")
-    commit_offset: Int64 = field(name="commitOffset")
-    suspend_ms: Int64 = field(name="suspendTimeoutMillis")
-    subscription_version: Int64 = field(name="subVersion")
+    commit_offset: Int64 = field(default=0, name="commitOffset")
+    suspend_ms: Int64 = field(default=0, name="suspendTimeoutMillis")
+    subscription_version: Int64 = field(default=0, name="subVersion")
     subscription: str | None = None
     expression_type: str | None = field(default=None, name="expressionType")
     max_bytes: Int32 | None = field(default=None, name="maxMsgBytes")
@@ -91,10 +91,10 @@ class QueryConsumerOffset(msgspec.Struct):
 
 
 class UpdateConsumerOffset(msgspec.Struct):
-    consumerGroup: str
-    topic: str
-    queueId: Int32
-    commitOffset: Int64
+    consumerGroup: str = "null"
+    topic: str = "null"
+    queueId: Int32 | None = None
+    commitOffset: Int64 | None = None
 
 
 class SendBack(msgspec.Struct):
@@ -108,11 +108,11 @@ class SendBack(msgspec.Struct):
 
 
 class QueryMessage(msgspec.Struct):
-    topic: str
-    key: str
     maxNum: Int32
     beginTimestamp: Int64
     endTimestamp: Int64
+    topic: str = "null"
+    key: str = "null"
     is_unique_key: bool = field(default=False, name=UNIQUE_KEY_QUERY)
 
 
