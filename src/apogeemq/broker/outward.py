@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ipaddress
 import logging
@@ -29,25 +28,26 @@ log = logging.getLogger(__name__)
 
 
 class Outward:
-    """The connections, and which name servers there are. The owner calls `tick` once a second and `close` at the end."""
+    """The connections, and which name servers there are.
+
+    The owner calls `tick` once a second and `close` at the end. A configuration that names other name servers is
+    noticed by `tick`.
+    """
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        tls_properties: Mapping[str, str],
-        environment: Mapping[str, str],
-        on_connection_lost: Callable[[str], None] = lambda address: None,
+        self, config: Callable[[], BrokerConfig], tls_properties: Mapping[str, str], environment: Mapping[str, str]
     ) -> None:
         tls = TlsSettings.from_properties(tls_properties)
         self.pool = ConnectionPool(
             tls=client_context(tls) if tls.client_enabled else None,
             before_send=signing_hooks(environment),
-            on_closed=on_connection_lost,
+            on_closed=lambda address: self.on_connection_lost(address),
         )
+        self.on_connection_lost: Callable[[str], None] = lambda address: None
+        self._config = config
         self._environment = environment
-        self._wanted = _wanted(config)
-        self._name_servers = self._client(config)
-        self._looking: asyncio.Task[None] | None = None
+        self._wanted = _wanted(config())
+        self._name_servers = self._client()
 
     @property
     def name_servers(self) -> tuple[str, ...]:
@@ -78,42 +78,34 @@ class Outward:
             raise NoNameServer("no name server address is known: namesrvAddr is not set")
         return await self._name_servers.request(code, fields, body, timeout_seconds=timeout_seconds)
 
-    def tick(self) -> None:
-        """One second has passed."""
+    async def tick(self) -> None:
+        """One second has passed. Waits for an answer only when the configuration names another place to look."""
         self.pool.tick()
         if self._name_servers is not None:
             self._name_servers.tick()
-
-    def config_changed(self, config: BrokerConfig) -> None:
-        """Perhaps the name servers are others now."""
-        wanted = _wanted(config)
-        if wanted == self._wanted:
-            return
-        try:
-            client = self._client(config)
-        except ConfigError as error:
-            log.error("the name servers stay the same: %s", error)
-            return
-        self._wanted = wanted
-        old, self._name_servers = self._name_servers, client
-        self._looking = asyncio.get_running_loop().create_task(self._look_elsewhere(old, self._looking))
+        wanted = _wanted(self._config())
+        if wanted != self._wanted:
+            self._wanted = wanted
+            await self._look_elsewhere()
 
     async def close(self) -> None:
-        if self._looking is not None:
-            await self._looking
         if self._name_servers is not None:
             await self._name_servers.close()
         await self.pool.close()
 
-    async def _look_elsewhere(self, old: NameServerClient | None, before: asyncio.Task[None] | None) -> None:
-        if before is not None:
-            await before
+    async def _look_elsewhere(self) -> None:
+        try:
+            client = self._client()
+        except ConfigError as error:
+            log.error("the name servers stay the same: %s", error)
+            return
+        old, self._name_servers = self._name_servers, client
         if old is not None:
             await old.close()
         await self.find_name_servers()
 
-    def _client(self, config: BrokerConfig) -> NameServerClient | None:
-        source = name_server_source(config, self._environment)
+    def _client(self) -> NameServerClient | None:
+        source = name_server_source(self._config(), self._environment)
         return NameServerClient(self.pool, source) if source is not None else None
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from apogeemq.broker.config import BrokerConfig, ServerSettings
+from apogeemq.broker.config import BrokerConfig
 from apogeemq.broker.outward import Outward
 from apogeemq.broker.services.name_server_link import NameServerLink, NameServerState
 from apogeemq.broker.services.registration_bodies import RegistrationBodies, Snapshot
@@ -26,30 +25,24 @@ _UNREGISTER_SECONDS: Final = 3.0
 class Registration:
     """One link per name server, each at its own pace: one that is down delays nobody.
 
-    The owner calls `tick` once a second, `config_changed` when the configuration is another one, and `stop` at the
-    end. `outward` may be used by others as long as this lives.
+    The owner calls `tick` once a second, after the outward's own, and `stop` before it closes the outward.
     """
 
     def __init__(
         self,
-        settings: ServerSettings,
-        environment: Mapping[str, str],
-        *,
-        address: str,
-        ha_address: str,
-        topics: Snapshot,
+        outward: Outward,
+        identity: BrokerIdentity,
+        snapshot: Snapshot,
+        config: Callable[[], BrokerConfig],
         on_order_topics: Callable[[Mapping[str, str]], None],
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        now_ms: Callable[[], int],
     ) -> None:
-        config = settings.config
+        self._outward = outward
+        self._identity = identity
         self._config = config
-        self._identity = BrokerIdentity(
-            config.broker_cluster_name, config.broker_name, config.broker_id, address, ha_address
-        )
         self._on_order_topics = on_order_topics
         self._now_ms = now_ms
-        self.outward = Outward(config, settings.tls, environment, self._connection_lost)
-        self._bodies = RegistrationBodies(config.broker_name, topics, lambda: self._config)
+        self._bodies = RegistrationBodies(identity.name, snapshot, config)
         self._links: dict[str, NameServerLink] = {}
         self._seconds_to_next = float(_FIRST_PERIOD_SECONDS)
         self._is_stopping = False
@@ -63,9 +56,10 @@ class Registration:
 
     async def start(self) -> None:
         """Register with all; a name server that cannot be had is tried again and again, later."""
-        await self.outward.find_name_servers()
+        self._outward.on_connection_lost = self._connection_lost
+        await self._outward.find_name_servers()
         self._follow_the_list()
-        if not self.outward.has_name_servers:
+        if not self._outward.has_name_servers:
             log.info("no name server is configured; clients must know this broker by its address")
             return
         await self._first_answers()
@@ -81,7 +75,6 @@ class Registration:
                 await asyncio.gather(*(link.unregister() for link in self._links.values()))
         except TimeoutError:
             log.warning("not every name server answered the farewell in %g s", _UNREGISTER_SECONDS)
-        await self.outward.close()
 
     async def _first_answers(self) -> None:
         loop = asyncio.get_running_loop()
@@ -113,20 +106,15 @@ class Registration:
             for link in self._links.values():
                 link.tell_all()
 
-    def config_changed(self, config: BrokerConfig) -> None:
-        self._config = config
-        self.outward.config_changed(config)
-
     def tick(self) -> None:
         """One second has passed."""
         if self._is_stopping:
             return
-        self.outward.tick()
         self._bodies.forget()
         self._follow_the_list()
         self._seconds_to_next -= 1
         is_due = self._seconds_to_next <= 0
-        config = self._config
+        config = self._config()
         if is_due:
             self._seconds_to_next = config.register_period_seconds
         for link in self._links.values():
@@ -142,7 +130,7 @@ class Registration:
             link.connection_lost()
 
     def _follow_the_list(self) -> None:
-        addresses = self.outward.name_servers
+        addresses = self._outward.name_servers
         if addresses == tuple(self._links):
             return
         for address in self._links.keys() - set(addresses):
@@ -153,5 +141,5 @@ class Registration:
                 self._links[address].tell_all()
 
     def _new_link(self, address: str) -> NameServerLink:
-        call = BrokerRegistration(self.outward.pool, address, self._identity)
-        return NameServerLink(address, call, self._bodies, lambda: self._config, self._on_order_topics, self._now_ms)
+        call = BrokerRegistration(self._outward.pool, address, self._identity)
+        return NameServerLink(address, call, self._bodies, self._config, self._on_order_topics, self._now_ms)
