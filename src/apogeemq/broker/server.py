@@ -20,6 +20,7 @@ from apogeemq.broker.handlers.send import SendHandlers
 from apogeemq.broker.handlers.send_back import SendBackHandlers
 from apogeemq.broker.incoming import tags_code
 from apogeemq.broker.kept_tables import KeptTables
+from apogeemq.broker.outward import Outward
 from apogeemq.broker.promises import FlushPromises
 from apogeemq.broker.putting import Putter
 from apogeemq.broker.registration import Registration
@@ -33,6 +34,7 @@ from apogeemq.model.delays import DelayLevels
 from apogeemq.model.topics import TopicConfig
 from apogeemq.protocol.codes import RequestCode
 from apogeemq.store.opening import OpenStore
+from apogeemq.transport.broker_registration import BrokerIdentity
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Dispatcher
 from apogeemq.transport.flow import Limits
@@ -76,6 +78,7 @@ class Broker:
         self.putter: Putter
         self.held: HeldPulls
         self.delivery: DelayedDelivery
+        self.outward: Outward
         self.registration: Registration
         self._clients: ClientHandlers
 
@@ -128,13 +131,16 @@ class Broker:
         self.delivery = DelayedDelivery(
             opened.store, self.putter, self.delays, delay_offsets, state.stats, state.store_host
         )
+        self.outward = Outward(lambda: state.config, settings.tls, self._environment)
         self.registration = Registration(
-            settings,
-            self._environment,
-            address=address,
-            ha_address=settings.ha_address(port),
-            topics=lambda: (state.topics.topics, state.topics.data_version),
-            on_order_topics=lambda names: state.topics.set_ordered(names, state.now_ms()),
+            self.outward,
+            BrokerIdentity(
+                config.broker_cluster_name, config.broker_name, config.broker_id, address, settings.ha_address(port)
+            ),
+            lambda: (state.topics.topics, state.topics.data_version),
+            lambda: state.config,
+            lambda order: state.topics.set_ordered(order, state.now_ms()),
+            state.now_ms,
         )
         state.topics.on_change = self._topics_changed
         state.wake_pulls = self.held.wake_all
@@ -186,6 +192,8 @@ class Broker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._status is not None:
             await self._status.stop()
+        if hasattr(self, "outward"):
+            await self.outward.close()
         if hasattr(self, "tables"):
             await self.tables.save_all()
         if self._opened is not None:
@@ -196,6 +204,7 @@ class Broker:
     def _start_clocks(self) -> None:
         state = self.state
         self._repeat(1.0, self._tick)
+        self._spawn(self._tick_outward())
         self._repeat(TICK_SECONDS, lambda: self.delivery.tick(state.now_ms()))
         self._repeat(_HOUSEKEEPING_SECONDS, self._keep_house)
         self._spawn(self.tables.keep())
@@ -205,7 +214,16 @@ class Broker:
         self.server.tick()
         self.fast_server.tick()
         self.promises.expire(self.state.now_ms())
-        self.registration.tick()
+
+    async def _tick_outward(self) -> None:
+        """On its own: it may wait for a name server."""
+        while True:
+            await asyncio.sleep(1.0)
+            try:
+                await self.outward.tick()
+                self.registration.tick()
+            except Exception:
+                log.exception("looking after the name servers failed")
 
     def _keep_house(self) -> None:
         """Forget clients that are gone, and delete what has had its time."""
