@@ -8,7 +8,6 @@ crash of the process loses nothing, and a power cut loses what was not flushed: 
 from __future__ import annotations
 
 import mmap
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,10 +157,8 @@ class CommitLog:
         self.max_offset = offset
         if tail is None:
             return
-        tail.close()
         if offset < tail.end:
-            os.truncate(tail.path, offset - tail.start)
-            os.truncate(tail.path, self._file_size)
+            tail.cut(offset - tail.start)
         self.flushed_offset = min(self.flushed_offset, offset)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ for again by `make_room`, when the file is full or the cache of maps takes it ba
 from __future__ import annotations
 
 import mmap
+from bisect import bisect_left
 from pathlib import Path
 
 from apogeemq.store.file_queue import FileQueue
@@ -186,7 +187,8 @@ class ConsumeQueue:
             count = _valid_count(file)
             if count:
                 self._end_at(file.start // QUEUE_ENTRY_SIZE + count)
-                return
+                break
+        self.synced_offset = self.max_offset
 
     def _end_at(self, offset: int) -> None:
         self._let_go()
@@ -205,6 +207,20 @@ class ConsumeQueue:
             self._end_at(self.max_offset - 1)
         self._files.drop_files_from(self.max_offset * QUEUE_ENTRY_SIZE + 1)
 
+    def cut_from(self, physical_offset: int) -> None:
+        """After a crash: keep the entries of messages before a physical offset. What follows may be torn in any way."""
+        first, end = self._files.start // QUEUE_ENTRY_SIZE, self._files.end // QUEUE_ENTRY_SIZE
+        self.max_offset = end
+        offset = bisect_left(
+            range(end), True, first, key=lambda offset: not _leads_before(self.entries(offset, 1), physical_offset)
+        )
+        self._end_at(offset)
+        position = offset * QUEUE_ENTRY_SIZE
+        self._files.drop_files_from(position + 1)
+        file = self._files.find(position)
+        if file is not None:
+            file.cut(position - file.start)
+
     def _cut_at(self, offset: int) -> None:
         """Forget the messages from a logical offset on."""
         for gone in range(max(offset, self.min_offset), self.max_offset):
@@ -217,16 +233,34 @@ class ConsumeQueue:
 
     def correct_min_offset(self, min_physical: int) -> int:
         """Messages before a physical offset are deleted: begin after them. Gives the number of files deleted."""
+        self.min_offset = bisect_left(  # physical offsets grow with logical ones
+            range(self.max_offset),
+            True,
+            self.min_offset,
+            key=lambda offset: not _is_before(self.entries(offset, 1), min_physical),
+        )
+        return self.drop_expired_files()
+
+    def begin_at(self, min_physical: int) -> None:
+        """As `correct_min_offset`, beside the thread that puts: reads files, not maps, and deletes nothing."""
+        if self.end_physical <= min_physical:
+            self.min_offset = self.max_offset
+            return
         low, high = self.min_offset, self.max_offset
-        while low < high:  # physical offsets grow with logical ones
-            middle = (low + high) // 2
-            entry = self.entry(middle)
-            if entry is None or entry[0] < min_physical or entry[:2] == (0, FILLER_SIZE):
-                low = middle + 1
-            else:
-                high = middle
+        if low < high and _is_before(self._files.read_unmapped(low * QUEUE_ENTRY_SIZE, QUEUE_ENTRY_SIZE), min_physical):
+            low = bisect_left(
+                range(high),
+                True,
+                low + 1,
+                key=lambda offset: (
+                    not _is_before(self._files.read_unmapped(offset * QUEUE_ENTRY_SIZE, QUEUE_ENTRY_SIZE), min_physical)
+                ),
+            )
         self.min_offset = low
-        return self._files.drop_files_before(low * QUEUE_ENTRY_SIZE)
+
+    def drop_expired_files(self) -> int:
+        """Delete files with nothing from `min_offset` on; gives how many."""
+        return self._files.drop_files_before(self.min_offset * QUEUE_ENTRY_SIZE)
 
     def sync(self) -> list[Path]:
         """Make what was written so far durable, but for the names of new files: gives the folders those are in.
@@ -250,6 +284,20 @@ class ConsumeQueue:
 
     def close(self) -> None:
         self._files.close()
+
+
+def _is_before(entry: bytes, min_physical: int) -> bool:
+    """Whether an entry, or none at all, leads to what the log has deleted, or nowhere."""
+    if not entry:
+        return True
+    physical_offset, size, _ = _unpack(entry)
+    return bool(physical_offset < min_physical or (physical_offset == 0 and size == FILLER_SIZE))
+
+
+def _leads_before(entry: bytes, physical_offset: int) -> bool:
+    """Whether an entry is whole, and of a message before an offset."""
+    found, size, _ = _unpack(entry)
+    return bool(size > 0 and 0 <= found < physical_offset)
 
 
 def _valid_count(file: MappedFile) -> int:

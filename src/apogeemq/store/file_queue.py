@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 
 from apogeemq.errors import StorageFailed
@@ -65,6 +67,17 @@ class FileQueue:
         file = self.find(offset)
         return file.read(offset - file.start, length) if file is not None else b""
 
+    def read_unmapped(self, offset: int, length: int) -> bytes:
+        """As `read`, on any thread: maps may be closed at any time by the one that puts. OSError when deleted."""
+        file = self.find(offset)
+        if file is None:
+            return b""
+        descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(descriptor, length, offset - file.start)
+        finally:
+            os.close(descriptor)
+
     def write_zeros(self, offset: int, length: int) -> None:
         """Over bytes that were written before, so that no block is needed."""
         file = self.find(offset)
@@ -79,16 +92,24 @@ class FileQueue:
 
     def drop_files_before(self, offset: int) -> int:
         """Delete the files that end at or before an offset, but never the last; gives how many."""
-        count = 0
-        while len(self.files) > 1 and self.files[0].end <= offset:
-            self.files.pop(0).delete()
-            count += 1
-        return count
+        files = self.take_before(offset)
+        for file in files:
+            file.delete()
+        return len(files)
+
+    def take_before(self, offset: int) -> list[MappedFile]:
+        """Let go of the files that end at or before an offset, but never of the last; gives them."""
+        count = sum(file.end <= offset for file in self.files[:-1])
+        taken, self.files[:count] = self.files[:count], []
+        return taken
 
     def delete(self) -> None:
         for file in self.files:
             file.delete()
         self.files.clear()
+        with contextlib.suppress(OSError):  # not empty, or not there
+            self.folder.rmdir()
+            self.folder.parent.rmdir()
 
     def close(self) -> None:
         for file in self.files:

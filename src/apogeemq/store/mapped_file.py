@@ -158,6 +158,19 @@ class MappedFile:
             on_idle, self.on_idle = self.on_idle, None
             on_idle()
 
+    def cut(self, position: int) -> None:
+        """Only zeros from a position on, durably: no later crash may bring back what was there."""
+        self.close()
+        self._reserved = -1
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            if _has_data_from(descriptor, position):
+                os.ftruncate(descriptor, position)
+                os.ftruncate(descriptor, self.size)
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
     def unmap(self) -> None:
         self.rest()
         if self._map is not None:
@@ -172,3 +185,15 @@ class MappedFile:
     def delete(self) -> None:
         self.close()
         self.path.unlink(missing_ok=True)
+
+
+def _has_data_from(descriptor: int, position: int) -> bool:
+    """Whether anything but zeros may be there. Asks the file system for blocks; reads only the first page."""
+    next_page = position - position % _PAGE + _PAGE
+    if os.pread(descriptor, next_page - position, position).strip(b"\0"):
+        return True
+    try:
+        os.lseek(descriptor, next_page, os.SEEK_DATA)
+    except OSError:  # no data up to the end
+        return False
+    return True

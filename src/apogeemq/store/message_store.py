@@ -190,8 +190,11 @@ class MessageStore:
 
     def delete_topic(self, topic: str) -> None:
         """Its queues; the messages stay in the log until they expire."""
-        for key in [key for key in self.queues if key[0] == topic]:
-            self.queues.pop(key).delete()
+        for queue_id in [queue_id for name, queue_id in self.queues if name == topic]:
+            self.delete_queue(topic, queue_id)
+
+    def delete_queue(self, topic: str, queue_id: int) -> None:
+        self.queues.pop((topic, queue_id)).delete()
 
     # -- getting ---------------------------------------------------------------------------------------------
 

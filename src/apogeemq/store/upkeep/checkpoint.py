@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
 
+from apogeemq.runtime.atomic_file import sync_folder
 from apogeemq.store.layout import CHECKPOINT, CHECKPOINT_SIZE
 
 _SAFETY_MS = 3000  # clocks of flushes and of messages are not the same
 
 
-class Checkpoint(msgspec.Struct):
+class Checkpoint(msgspec.Struct, frozen=True):
     log_time: int = 0
     queue_time: int = 0
     index_time: int = 0
@@ -35,6 +37,22 @@ def read_checkpoint(path: Path) -> Checkpoint:
     except FileNotFoundError:
         return Checkpoint()
     return Checkpoint(*CHECKPOINT.unpack_from(data)) if len(data) >= CHECKPOINT.size else Checkpoint()
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Durable when this returns. Blocking. Raises OSError.
+
+    Written in place, as Apache's is: all of it is in the first sector, which a disk writes whole or not at all.
+    """
+    is_new = not path.exists()
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.pwrite(descriptor, checkpoint_content(checkpoint), 0)
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+    if is_new:
+        sync_folder(path.parent)
 
 
 def checkpoint_content(checkpoint: Checkpoint) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 from queue import Queue
 
 from apogeemq.store.commit_log import CommitLog
-from apogeemq.store.flush import LogFlusher
+from apogeemq.store.upkeep.flush import LogFlusher
 
 WAIT_SECONDS = 30
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apogeemq.store.retention import HOUR_MS, DiskUse, LogFileAge, files_to_delete, is_delete_hour
+from apogeemq.store.upkeep.retention import HOUR_MS, DiskUse, LogFileAge, files_to_delete, is_delete_hour
 
 NOW = 1000 * HOUR_MS
 FILES = [LogFileAge(start, NOW - age * HOUR_MS) for start, age in ((0, 100), (10, 80), (20, 60), (30, 1))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from apogeemq.store.checkpoint import Checkpoint, checkpoint_content, read_checkpoint
+from apogeemq.store.upkeep.checkpoint import Checkpoint, checkpoint_content, read_checkpoint
 
 
 def test_it_comes_back_from_a_page_of_apaches_size(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""What a running store does by itself: flush, sync, vouch for it in the checkpoint, delete what has expired."""
