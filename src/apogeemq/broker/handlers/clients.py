@@ -71,20 +71,23 @@ class ClientHandlers:
         group = state.groups.find(data.group, client.last_seen_ms)
         if group is None:
             return False
+        keeps_subscriptions = heartbeat.fingerprint != 0 and heartbeat.without_sub
+        known = state.clients.consumer_group(data.group) if keeps_subscriptions else None
+        topics = known.subscriptions if known is not None else [given.topic for given in data.subscriptions]
         state.topics.ensure(
             retry_topic(data.group),
             group.retry_queue_nums,
             PERM_READ_WRITE,
             FLAG_UNIT_SUB if data.unit_mode else 0,
             client.last_seen_ms,
-            order=any(self._is_ordered(subscription.topic) for subscription in data.subscriptions),
+            order=any(map(self._is_ordered, topics)),
         )
         registered = state.clients.register_consumer(
             data,
             client,
             is_notified=group.notify_consumer_ids_changed_enable,
             fingerprint=heartbeat.fingerprint,
-            keeps_subscriptions=heartbeat.fingerprint != 0 and heartbeat.without_sub,
+            keeps_subscriptions=keeps_subscriptions,
         )
         if registered.change is not None:
             log.info("group %s has changed: client %s at %s", data.group, client.client_id, client.channel.peer)

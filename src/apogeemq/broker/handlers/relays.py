@@ -64,8 +64,10 @@ class RelayHandlers:
     def _record(self, message_id: str | None) -> bytes:
         try:
             offset = parse_offset_id(message_id or "").physical_offset
-        except ValueError as error:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"msgId: {error}") from None
+        except ValueError:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"msgId {message_id!r} is not the id of a stored message"
+            ) from None
         log_of_messages = self._state.store.log
         record = log_of_messages.record_at(offset)
         if record is None:
@@ -132,7 +134,8 @@ class RelayHandlers:
         told = {
             client.client_id: status for client, status in zip(clients, statuses, strict=True) if status is not None
         }
-        return encode_reply(command, body=bodies.encode_consumer_statuses(told))
+        # Apache forgets to clear this remark on success; kept, so that answers are equal.
+        return encode_reply(command, remark="not set any response code", body=bodies.encode_consumer_statuses(told))
 
     async def _status_of(self, client: ClientInfo[Channel], fields: Mapping[str, str]) -> Pairs | None:
         """None when the consumer does not say."""

@@ -66,6 +66,10 @@ async def test_retry_topic_follows_the_groups_settings(tmp_path: Path) -> None:
         retry = state.topics.get("%RETRY%G")
         assert retry is not None
         assert (retry.read_queue_nums, retry.order) == (3, True)
+        # A heartbeat that leaves its subscriptions out does not say that they are of no ordered topic.
+        bare = {**consumer("G"), "subscriptionDataSet": []}
+        await running.member("c1").heartbeat(bare, heartbeatFingerprint=7, withoutSub=True)
+        assert retry.order
 
 
 @in_loop
