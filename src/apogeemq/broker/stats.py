@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from typing import Final
 
 MAX_KEYS: Final = 200_000
@@ -12,27 +13,48 @@ LATENCY_BOUNDS_SECONDS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 
 class Counts:
     """Messages and bytes of one key."""
 
-    __slots__ = ("messages", "size", "times")
+    __slots__ = ("_sampled", "messages", "size", "times")
 
     def __init__(self) -> None:
         self.messages = 0
         self.size = 0
         self.times = 0  # requests; a batch is one
+        self._sampled = (0, 0, 0)
+
+    def take_sample(self) -> tuple[int, int, int] | None:
+        """Messages, size and times as they were the last time; None when they are the same."""
+        before = self._sampled
+        if self.times == before[2]:
+            return None
+        self._sampled = (self.messages, self.size, self.times)
+        return before
 
 
 class Histogram:
     """Seconds by bounds, as Prometheus counts them."""
 
-    __slots__ = ("bounds", "counts", "total_seconds")
+    __slots__ = ("bounds", "counts", "max_seconds", "total_seconds")
 
     def __init__(self, bounds: tuple[float, ...] = LATENCY_BOUNDS_SECONDS) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.total_seconds = 0.0
+        self.max_seconds = 0.0
 
     def observe(self, seconds: float, weight: int = 1) -> None:
         self.counts[bisect_left(self.bounds, seconds)] += weight
         self.total_seconds += seconds * weight
+        if seconds > self.max_seconds:
+            self.max_seconds = seconds
+
+    def percentile(self, share: float) -> float:
+        """The upper bound of the class the share of all observations reaches to; in the last class, the longest."""
+        remaining = sum(self.counts) * share
+        for bound, count in zip(self.bounds, self.counts, strict=False):
+            remaining -= count
+            if remaining <= 0:
+                return min(bound, self.max_seconds)
+        return self.max_seconds
 
 
 class CountTable:
@@ -56,8 +78,9 @@ class CountTable:
         row = self.rows[key] = Counts()
         return row
 
-    def remove(self, key: str) -> None:
-        self.rows.pop(key, None)
+    def remove(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.rows.pop(key, None)
 
 
 class BrokerStats:
@@ -86,3 +109,14 @@ class BrokerStats:
         total.messages += messages
         total.size += size
         total.times += 1
+
+    # -- forgetting ------------------------------------------------------------------------------------------
+
+    def remove_topic(self, topic: str) -> None:
+        self.puts.remove([topic])
+        for table in (self.gets, self.send_backs):
+            table.remove([key for key in table.rows if key.startswith(f"{topic}@")])
+
+    def remove_group(self, group: str) -> None:
+        for table in (self.gets, self.send_backs):
+            table.remove([key for key in table.rows if key.endswith(f"@{group}")])

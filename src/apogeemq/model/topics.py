@@ -67,7 +67,9 @@ MAX_GROUP_TOPIC_LENGTH: Final = 255  # of a retry or dead letter topic: a group'
 ALLOWED_CHARACTERS: Final = "^[%|a-zA-Z0-9_-]+$"
 DEFAULT_QUEUES: Final = 16
 
+SINGLE_TAG: Final = "SINGLE_TAG"
 MULTI_TAG: Final = "MULTI_TAG"
+FILTER_TYPES: Final = (SINGLE_TAG, MULTI_TAG)
 
 _ALLOWED = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
 
@@ -79,7 +81,7 @@ class TopicConfig(msgspec.Struct, rename="camel"):
     order: bool = False
     perm: int = PERM_READ_WRITE
     read_queue_nums: int = DEFAULT_QUEUES
-    topic_filter_type: str = "SINGLE_TAG"
+    topic_filter_type: str = SINGLE_TAG
     topic_name: str = ""
     topic_sys_flag: int = 0
     write_queue_nums: int = DEFAULT_QUEUES
