@@ -1,15 +1,38 @@
-"""Tags: Java's hash of them, and the filter a subscription makes of an expression. Pure."""
+"""Java's hash of strings: tags are filtered by it, keys are found by it. Pure."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from operator import mul
+from struct import unpack
+from typing import Final
+
+MASK: Final = 0xFFFFFFFF
+_SIGN_BIT: Final = 0x8000_0000
+_PIECE: Final = 256
+POWERS: Final = tuple(pow(31, exponent, 2**32) for exponent in range(_PIECE + 1))
 
 
 @lru_cache(maxsize=65_536)
 def java_hash(text: str) -> int:
     """`String.hashCode()`: over UTF-16 code units, in 32 bits with sign."""
+    value = unsigned_java_hash(text)
+    return value - 0x1_0000_0000 if value & _SIGN_BIT else value
+
+
+def unsigned_java_hash(text: str) -> int:
+    """The same 32 bits without sign, and without remembering the text.
+
+    The hash of `a + b` is the hash of `a` times POWERS[length of b in code units], plus that of `b`.
+    """
+    units = text.encode() if text.isascii() else utf16_units(text)
     value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(units), 2):
-        value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
-    return value - 0x1_0000_0000 if value & 0x8000_0000 else value
+    for start in range(0, len(units), _PIECE):
+        piece = units[start : start + _PIECE]
+        value = value * POWERS[len(piece)] + sum(map(mul, reversed(piece), POWERS)) & MASK
+    return value
+
+
+def utf16_units(text: str) -> tuple[int, ...]:
+    data = text.encode("utf-16-le", "surrogatepass")
+    return unpack(f"<{len(data) // 2}H", data)

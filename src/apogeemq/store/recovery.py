@@ -45,7 +45,7 @@ def recover(store: MessageStore, *, was_clean: bool | None = None) -> Recovered:
     checkpoint = read_checkpoint(store.root / CHECKPOINT_FILE)
     store.log.load()
     is_whole = store.load_queues()
-    store.index.load(was_clean, checkpoint.safe_index_time)
+    store.index.load()
     if not store.log.files.files:
         for queue in store.queues.values():
             queue.delete()  # without the log they lead nowhere
@@ -73,7 +73,10 @@ def _start(store: MessageStore, checkpoint: Checkpoint, *, was_clean: bool, is_w
     if was_clean and is_whole:
         return _clean_start(store)
     start = _crash_start(store, checkpoint) if is_whole else store.log.min_offset
-    store.index.cut(start)
+    if not store.index.repair(start) and (file := store.log.files.find(store.index.end_offset)) is not None:
+        log.warning("the key index is damaged; it is made again from %d on", file.start)
+        start = min(start, file.start)
+        store.index.cut(start)
     for queue in store.queues.values():
         queue.cut_from(start)
     return start
