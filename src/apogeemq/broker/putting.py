@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
 
 import msgspec
 
@@ -12,16 +11,14 @@ from apogeemq.errors import RequestRefused, StorageFailed
 from apogeemq.model import properties as names
 from apogeemq.model.delays import DelayLevels, level_of
 from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from apogeemq.model.properties import MAX_SIZE, encode_properties
+from apogeemq.model.properties import MAX_SIZE, decode_properties, encode_properties
 from apogeemq.model.topics import SCHEDULE_TOPIC
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.record import topic_part
 from apogeemq.store.message_store import MessageStore
-from apogeemq.store.results import NewMessage, Put
+from apogeemq.store.results import BatchPart, NewMessage, Put, PutBatch
 
 log = logging.getLogger(__name__)
-
-PutT = TypeVar("PutT")
 
 _SCHEDULE_PART = topic_part(SCHEDULE_TOPIC.encode())
 _MAX_REMEMBERED_TOPICS = 100_000
@@ -57,19 +54,40 @@ class Putter:
 
     def put(self, message: NewMessage, properties: dict[str, str]) -> Put:
         """`properties` are those of the message, decoded. RequestRefused when it cannot be stored."""
-        self.check_sizes(len(message.body), len(message.properties))
+        if len(message.body) > self.max_message_size or len(message.properties) > MAX_SIZE:
+            raise self._too_large()
         if names.DELAY in properties:
-            message = self._delayed(message, properties)
-        return self.stored(lambda: self._store.put(message, self._now_ms()))
+            message = self._delayed(message, properties[names.DELAY])
+        return self.put_as_it_is(message)
+
+    def put_as_it_is(self, message: NewMessage) -> Put:
+        """Sizes are known to be right, and a delay has been waited for."""
+        if self._why_not_writable() is not None:
+            self.check_writable()
+        try:
+            return self._store.put(message, self._now_ms())
+        except (OSError, StorageFailed) as error:
+            raise self._no_room(error) from None
+
+    def put_batch(self, shared: NewMessage, parts: list[BatchPart]) -> PutBatch:
+        """The messages of a batch, whose sizes have been checked; all or none."""
+        self.check_writable()
+        try:
+            return self._store.put_batch(shared, parts, self._now_ms())
+        except (OSError, StorageFailed) as error:
+            raise self._no_room(error) from None
 
     def check_sizes(self, body_size: int, properties_size: int) -> None:
         if body_size > self.max_message_size or properties_size > MAX_SIZE:
-            self.failure_count += 1
-            raise RequestRefused(
-                ResponseCode.MESSAGE_ILLEGAL,
-                "the message is illegal, maybe msg body or properties length not matched. "
-                f"msg body length limit {self.max_message_size}B, msg properties length limit 32KB.",
-            )
+            raise self._too_large()
+
+    def _too_large(self) -> RequestRefused:
+        self.failure_count += 1
+        return RequestRefused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "the message is illegal, maybe msg body or properties length not matched. "
+            f"msg body length limit {self.max_message_size}B, msg properties length limit 32KB.",
+        )
 
     def check_writable(self) -> None:
         problem = self._why_not_writable()
@@ -82,24 +100,19 @@ class Putter:
                 "message store has been shut down, etc.",
             )
 
-    def stored(self, put: Callable[[], PutT]) -> PutT:
-        """What `put` gives; a disk without room becomes Apache's answer to that."""
-        self.check_writable()
-        try:
-            return put()
-        except (OSError, StorageFailed) as error:
-            self.failure_count += 1
-            log.error("a message could not be stored: %s", error)
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, NO_ROOM_REMARK) from None
+    def _no_room(self, error: Exception) -> RequestRefused:
+        self.failure_count += 1
+        log.error("a message could not be stored: %s", error)
+        return RequestRefused(ResponseCode.SYSTEM_ERROR, NO_ROOM_REMARK)
 
-    def _delayed(self, message: NewMessage, properties: dict[str, str]) -> NewMessage:
+    def _delayed(self, message: NewMessage, text: str) -> NewMessage:
         """The message as the schedule topic keeps it until it is due; where it belongs is in its properties."""
-        text = properties[names.DELAY]
         if not text.lstrip("-").isdigit():
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the property {names.DELAY} is {text!r}, not a level")
         level = min(level_of(text), self._delays.max_level)
         if level <= 0 or message.system_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
             return message
+        properties = decode_properties(message.properties.decode())
         kept = {name: value for name, value in properties.items() if name not in names.TIMER_PROPERTIES}
         kept[names.DELAY] = str(level)
         kept[names.REAL_TOPIC] = message.topic

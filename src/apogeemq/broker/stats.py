@@ -19,6 +19,11 @@ class Counts:
         self.messages = 0
         self.size = 0
         self.times = 0  # requests; a batch is one
+
+    def add(self, other: Counts) -> None:
+        self.messages += other.messages
+        self.size += other.size
+        self.times += other.times
         self._sampled = (0, 0, 0)
 
     def take_sample(self) -> tuple[int, int, int] | None:
@@ -80,7 +85,17 @@ class CountTable:
 
     def remove(self, keys: Iterable[str]) -> None:
         for key in keys:
-            self.rows.pop(key, None)
+            row = self.rows.pop(key, None)
+            if row is not None:
+                self._others.add(row)
+
+    @property
+    def total(self) -> Counts:
+        """Of all keys, those that were removed included: it never goes back."""
+        total = Counts()
+        for row in (self._others, *self.rows.values()):
+            total.add(row)
+        return total
 
 
 class BrokerStats:
@@ -90,25 +105,20 @@ class BrokerStats:
         self.puts = CountTable()
         self.gets = CountTable()
         self.send_backs = CountTable()
-        self.put_total = Counts()
-        self.get_total = Counts()
         self.get_miss_count = 0
         self.put_seconds = Histogram()
         self.get_seconds = Histogram()
+        # (key, messages, bytes): called for every request, so without a detour.
+        self.put = self.puts.add
+        self.got = self.gets.add
 
-    def put(self, topic: str, messages: int, size: int) -> None:
-        self.puts.add(topic, messages, size)
-        total = self.put_total
-        total.messages += messages
-        total.size += size
-        total.times += 1
+    @property
+    def put_total(self) -> Counts:
+        return self.puts.total
 
-    def got(self, key: str, messages: int, size: int) -> None:
-        self.gets.add(key, messages, size)
-        total = self.get_total
-        total.messages += messages
-        total.size += size
-        total.times += 1
+    @property
+    def get_total(self) -> Counts:
+        return self.gets.total
 
     # -- forgetting ------------------------------------------------------------------------------------------
 

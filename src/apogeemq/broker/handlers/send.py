@@ -178,8 +178,7 @@ class SendHandlers:
             0,
             [],
         )
-        store, now_ms = self._state.store, self._state.now_ms()
-        put = self._putter.stored(lambda: store.put_batch(shared, parts, now_ms))
+        put = self._putter.put_batch(shared, parts)
         self._state.stats.put(header.topic, len(parts), put.size)
         message_id = b",".join(b"%b%016X" % (self._id_prefix, offset) for offset in put.physical_offsets)
         reply = self._replies.stored(command, message_id, queue_id, put.queue_offset, "")

@@ -96,7 +96,7 @@ class DelayedDelivery:
             index_keys(properties),
         )
         try:
-            put = self._putter.stored(lambda: self._store.put(message, now_ms))
+            put = self._putter.put_as_it_is(message)
         except RequestRefused as refusal:
             log.error("a delayed message of %s waits longer: %s", topic, refusal.remark)
             return False
