@@ -25,7 +25,7 @@ def run(module: str, *args: str, home: Path, env: Mapping[str, str] | None = Non
     In this process: an interpreter per case would make these tests a minute long.
     """
     command = importlib.import_module(f"apogeemq.cli.{module}")
-    environment = {key: value for key, value in os.environ.items() if key != "ROCKETMQ_HOME"}
+    environment = {key: value for key, value in os.environ.items() if key not in ("ROCKETMQ_HOME", "NAMESRV_ADDR")}
     environment |= {"HOME": str(home), "COLUMNS": "120", "NO_COLOR": "1", **(env or {})}
     stdout, stderr, status = io.StringIO(), io.StringIO(), 0
     with (
