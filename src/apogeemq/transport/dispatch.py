@@ -46,10 +46,8 @@ class Dispatcher:
         self.shortcuts = Shortcuts(self.request_counts)
 
     def usable_shortcuts(self) -> Shortcuts | None:
-        """None while there are none, or every request must be looked at."""
-        if self.before or self.after or self.is_going_away or not self.shortcuts.known:
-            return None
-        return self.shortcuts
+        """None while every request must be looked at."""
+        return None if self.before or self.after or self.is_going_away else self.shortcuts
 
     def register(self, code: int, handler: Handler) -> None:
         self.handlers[int(code)] = handler

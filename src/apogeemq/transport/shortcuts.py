@@ -22,16 +22,16 @@ _MAX_SHORTCUTS = 16_384  # some 300 bytes each; beyond, all are forgotten and le
 class Shortcuts:
     def __init__(self, request_counts: dict[int, int]) -> None:
         # What stands before and after the number -> the request's code and the look-up that answers it
-        self.known: dict[tuple[bytes, bytes], tuple[int, Shortcut]] = {}
+        self._known: dict[tuple[bytes, bytes], tuple[int, Shortcut]] = {}
         self._request_counts = request_counts
 
     def answer(self, frame: bytes) -> bytes | None:
         """The encoded answer, or None when the frame must be decoded."""
-        if len(frame) > _MAX_FRAME_SIZE:
+        if not self._known or len(frame) > _MAX_FRAME_SIZE:
             return None
         before, _, rest = frame.partition(_OPAQUE)
         opaque, _, after = rest.partition(b",")
-        known = self.known.get((before, after))
+        known = self._known.get((before, after))
         if known is None:
             return None
         code, (look_up, key) = known
@@ -49,6 +49,6 @@ class Shortcuts:
         opaque, comma, after = rest.partition(b",")
         if not comma or opaque != b"%d" % command.opaque or command.opaque < 0:
             return
-        if len(self.known) >= _MAX_SHORTCUTS:
-            self.known.clear()
-        self.known[before, after] = (command.code, shortcut)
+        if len(self._known) >= _MAX_SHORTCUTS:
+            self._known.clear()
+        self._known[before, after] = (command.code, shortcut)
