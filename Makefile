@@ -38,8 +38,9 @@ test: check peers ## check, then every test, with real Apache brokers and client
 soak: peers ## the interop and property tests, longer: more messages, more restarts, more examples
 	@APOGEE_SOAK=1 $(PYTEST) --timeout=1800 tests/interop tests/property
 
-bench: peers ## ours and Apache's name server side by side
-	@$(PY) -m benchmarks
+bench: peers ## our name server and broker beside Apache's
+	@$(PY) -m benchmarks.nameserver
+	@$(PY) -m benchmarks.broker
 
 golden: peers ## capture the golden byte files again from the real peers; shows the difference
 	@$(PY) -m tests.golden.capture

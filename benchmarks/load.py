@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -125,7 +126,7 @@ def run(job: Job) -> Result:
     windows = _windows(job)
     own_before, cpu_before = time.process_time(), cpu_seconds(job.pid)
     started = time.perf_counter()
-    _drive(windows, started + job.seconds)
+    drive(windows, started + job.seconds)
     elapsed = time.perf_counter() - started
     cpu, own = cpu_seconds(job.pid) - cpu_before, time.process_time() - own_before
     _check_after(job, windows)
@@ -144,7 +145,8 @@ def percentile(latencies: list[tuple[int, int]], share: float) -> float:
     raise ValueError("nothing was measured")
 
 
-def _drive(windows: list[Window], deadline: float) -> None:
+def drive(windows: Sequence[Window], deadline: float) -> None:
+    """Keep every window full until the deadline, then take what is still due."""
     if len(windows) == 1:
         _drive_one(windows[0], deadline)
         return

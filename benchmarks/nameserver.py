@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import contextlib
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -10,24 +10,44 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from benchmarks import lifecycle, report, under_load
+from benchmarks import lifecycle, under_load
 from benchmarks.contenders import Contenders
 from benchmarks.made_up import Cluster
-from benchmarks.process import OtherWork
+from benchmarks.report import Page
 from benchmarks.rows import Row
-from benchmarks.settings import FULL, QUICK, Settings
+from benchmarks.runner import Case, Wish, run
+from benchmarks.settings import FULL, QUICK
 
-Case = Callable[[Contenders, Settings, Callable[[str], None]], Iterator[Row]]
+_INTRODUCTION = """\
+# Benchmarks: the name server beside Apache's
+
+Made by `{command}`; do not edit by hand.
+
+{machine}
+
+Both servers get the same load, alternately, in one run; each figure is the median of the rounds and *ratio* is ours
+divided by Apache's. *Rounds' ratios* are the lowest and the highest of any single round.
+
+- The load generator is a process of its own with ready-encoded frames; it checks the answers before and after.
+- "Operations per CPU-second" counts the CPU time of the server's process alone, all its threads.
+- A cluster of B×T is B brokers that each carry all of T topics; C×F is C connections with F requests in flight on each.
+- Route queries are what a Java 5.5.0 client sends, registrations what a 5.5.0 broker sends (plain JSON, with CRC).
+- Apache runs warm: it is loaded until its efficiency stops rising. Its heap is 1g, the rest as it comes.
+- Both log at level WARN.
+- Open loop: requests leave at the same random times for both, at half of what the slower one can do at 16×1; a latency
+  counts from when its request was due.
+- After `kill -9`, made-up brokers register as Apache's do: every 30 s, evenly spread, and not earlier because the name
+  server is back; they and the server had run for some seconds before. *Some route* has at least one broker, *whole
+  route* has all.
+"""
 
 
-def _case(run: Callable[..., Iterator[Row]], **fixed: Cluster) -> Case:
+def _case(run: Callable[..., Iterator[Row]], **fixed: Cluster) -> Case[Contenders]:
     return partial(run, **fixed)
 
 
-CASES: dict[str, Case] = {
+CASES: dict[str, Case[Contenders]] = {
     "routes-1x10": _case(under_load.route_queries, cluster=Cluster(1, 10)),
     "routes-8x200": _case(under_load.route_queries, cluster=Cluster(8, 200)),
     "latency": _case(under_load.latency, cluster=Cluster(8, 200)),
@@ -36,8 +56,9 @@ CASES: dict[str, Case] = {
     "memory": _case(lifecycle.memory_use),
     "restart": _case(lifecycle.restart),
 }
-_DOCS = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-_JSON = Path(__file__).parent.parent / "build" / "benchmarks" / "nameserver.json"
+_ROOT = Path(__file__).parent.parent
+_PAGE = Page(_ROOT / "docs" / "benchmarks.md", "name server: ours beside Apache's", _INTRODUCTION)
+_JSON = _ROOT / "build" / "benchmarks" / "nameserver.json"
 
 
 def main(
@@ -49,54 +70,14 @@ def main(
     control: Annotated[bool, typer.Option(help="Apache on both sides: every ratio should be 1.")] = False,
 ) -> None:
     """Our name server beside Apache's: throughput, operations per CPU-second, latency, start, memory, recovery."""
-    unknown = set(only or ()) - CASES.keys()
-    if unknown:
-        raise typer.BadParameter(f"no such case: {', '.join(sorted(unknown))}; known: {', '.join(CASES)}")
-    if write_docs and control:
-        raise typer.BadParameter("--write-docs with --control would publish Apache's figures as ours")
-    settings = QUICK if quick else FULL
-    if rounds is not None:
-        settings = settings._replace(rounds=rounds)
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    other_work = OtherWork()
-    found = _run(console, list(only or CASES), settings, control)
-    report.show(console, found)
-    where = report.machine(other_work.cores())
-    console.print(where, highlight=False)
-    command = _command(quick, only or [], rounds, write_docs)
-    report.write_json(json, found, command, where)
-    console.print(f"every round: {json}")
-    if write_docs:
-        report.write_docs(_DOCS, found, command, where)
-        console.print(f"written: {_DOCS}")
+    wish = Wish("benchmarks.nameserver", quick, only or [], rounds, json, write_docs, control)
+    run(wish, CASES, _contenders(control), wish.settings(FULL, QUICK), _PAGE)
 
 
-def _command(quick: bool, only: list[str], rounds: int | None, write_docs: bool) -> str:
-    """How to get these figures again."""
-    arguments = ["--quick"] * quick + [f"--only={case}" for case in only] + ["--write-docs"] * write_docs
-    arguments += [] if rounds is None else [f"--rounds={rounds}"]
-    return " ".join([".venv/bin/python -m benchmarks.nameserver", *arguments])
-
-
-def _run(console: Console, names: list[str], settings: Settings, control: bool) -> list[Row]:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    found: list[Row] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="apogee-bench-") as folder,
-        Progress(*columns, console=console, transient=True) as progress,
-    ):
-        contenders = Contenders(Path(folder), control=control)
-        task = progress.add_task("starting", total=len(names))
-        for name in names:
-            for row in CASES[name](contenders, settings, partial(_say, progress, task)):
-                found.append(row)
-                progress.console.print(report.line(row), highlight=False)
-            progress.advance(task)
-    return found
-
-
-def _say(progress: Progress, task: TaskID, text: str) -> None:
-    progress.update(task, description=text)
+@contextlib.contextmanager
+def _contenders(control: bool) -> Iterator[Contenders]:
+    with tempfile.TemporaryDirectory(prefix="apogee-bench-") as folder:
+        yield Contenders(Path(folder), control=control)
 
 
 if __name__ == "__main__":

@@ -8,42 +8,28 @@ import platform
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contenders import HEAP
 from benchmarks.rows import Row
 from tests.peers import apache
 
 _HEADINGS = ("case", "metric", "ours", "Apache", "ratio", "rounds' ratios", "target", "met")
-_INTRODUCTION = """\
-# Benchmarks: the name server beside Apache's
-
-Made by `{command}`; do not edit by hand.
-
-{machine}
-
-Both servers get the same load, alternately, in one run; each figure is the median of the rounds and *ratio* is ours
-divided by Apache's. *Rounds' ratios* are the lowest and the highest of any single round.
-
-- The load generator is a process of its own with ready-encoded frames; it checks the answers before and after.
-- "Operations per CPU-second" counts the CPU time of the server's process alone, all its threads.
-- A cluster of B×T is B brokers that each carry all of T topics; C×F is C connections with F requests in flight on each.
-- Route queries are what a Java 5.5.0 client sends, registrations what a 5.5.0 broker sends (plain JSON, with CRC).
-- Apache runs warm: it is loaded until its efficiency stops rising. Its heap is {heap}, the rest as it comes.
-- Both log at level WARN.
-- Open loop: requests leave at the same random times for both, at half of what the slower one can do at 16×1; a latency
-  counts from when its request was due.
-- After `kill -9`, made-up brokers register as Apache's do: every 30 s, evenly spread, and not earlier because the name
-  server is back; they and the server had run for some seconds before. *Some route* has at least one broker, *whole
-  route* has all.
-"""
 
 
-def show(console: Console, found: Sequence[Row]) -> None:
-    table = Table(*_HEADINGS, title="name server: ours beside Apache's")
+class Page(NamedTuple):
+    """A page of docs/: where, its title, and what stands above the table ({command} and {machine} are filled in)."""
+
+    path: Path
+    title: str
+    introduction: str
+
+
+def show(console: Console, found: Sequence[Row], title: str) -> None:
+    table = Table(*_HEADINGS, title=title)
     case = ""
     for row in found:
         cells = _cells(row)
@@ -66,13 +52,13 @@ def write_json(path: Path, found: Sequence[Row], command: str, where: str) -> No
     path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
 
 
-def write_docs(path: Path, found: Sequence[Row], command: str, where: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [_INTRODUCTION.format(command=command, machine=where, heap=HEAP)]
+def write_docs(page: Page, found: Sequence[Row], command: str, where: str) -> None:
+    page.path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [page.introduction.format(command=command, machine=where)]
     lines.append(_markdown(_HEADINGS))
     lines.append(_markdown(["---", "---", "---:", "---:", "---:", "---", "---", "---"]))
     lines += [_markdown(_cells(row)) for row in found]
-    path.write_text("\n".join(lines) + "\n")
+    page.path.write_text("\n".join(lines) + "\n")
 
 
 def machine(other_work_cores: float) -> str:

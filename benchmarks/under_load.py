@@ -30,6 +30,7 @@ _UNITS = {
     "CPU": "ms/s",
 }
 _WARM_ENOUGH = 1.05
+PER_CPU_SECOND = "operations per CPU-second"
 
 Say = Callable[[str], None]
 
@@ -46,7 +47,7 @@ def route_queries(contenders: Contenders, settings: Settings, say: Say, cluster:
 
         for side in SIDES:
             say(f"route query {cluster}: warming up {side}")
-            _warm_up(partial(one_round, side, 16, 32), settings)
+            warm_up(partial(one_round, side, 16, 32), settings)
         for connections, in_flight in SHAPES:
             case = f"route query {cluster}, {connections}×{in_flight}"
             say(case)
@@ -64,7 +65,7 @@ def latency(contenders: Contenders, settings: Settings, say: Say, cluster: Clust
             say(f"latency {cluster}: warming up {side}, finding its capacity")
             job = _job(servers[side], cluster, settings.seconds)
             job.connections = 16
-            _warm_up(partial(_closed_loop, job), settings)
+            warm_up(partial(_closed_loop, job), settings)
             capacity[side] = _closed_loop(job)["throughput"]
         rate = min(capacity.values()) / 2
         case = f"route query {cluster}, open loop at {rate:,.0f}/s over 16 connections"
@@ -96,7 +97,7 @@ def registrations(contenders: Contenders, settings: Settings, say: Say) -> Itera
 
         for side in SIDES:
             say(f"registration {REGISTRATION}: warming up {side}")
-            _warm_up(partial(one_round, side, "one topic"), settings)
+            warm_up(partial(one_round, side, "one topic"), settings)
         for change, label in CHANGES.items():
             case = f"registration {REGISTRATION}, {label}"
             say(case)
@@ -131,13 +132,13 @@ def _closed_loop(job: load.Job) -> dict[str, float]:
     }
 
 
-def _warm_up(one_round: Callable[[], dict[str, float]], settings: Settings) -> None:
+def warm_up(one_round: Callable[[], dict[str, float]], settings: Settings, metric: str = PER_CPU_SECOND) -> None:
     """Load for a while, and on until two rounds running are no better than the best: a JIT compiler needs its time."""
     began = time.monotonic()
     best, stale = 0.0, 0
     while (elapsed := time.monotonic() - began) < settings.warm_up_s or stale < 2:
         if elapsed > 4 * settings.warm_up_s:
             return
-        reached = one_round()["operations per CPU-second"]
+        reached = one_round()[metric]
         stale = stale + 1 if reached < best * _WARM_ENOUGH else 0
         best = max(best, reached)

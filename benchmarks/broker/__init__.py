@@ -1,0 +1,1 @@
+"""Our broker beside Apache's: the same load, alternately, in one run."""

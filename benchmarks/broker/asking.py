@@ -1,0 +1,107 @@
+"""Questions asked outside of the measured time: how much is stored, and stores filled quickly."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import time
+from collections.abc import Iterator, Sequence
+
+from benchmarks import wire
+from benchmarks.broker import frames
+from benchmarks.broker.frames import QUEUES, Encoder
+
+_AT_ONCE = 64
+_BATCH = 32
+_DISPATCH_TIMEOUT_S = 30.0
+Address = tuple[str, int]
+
+
+def stored(sock: socket.socket, topics: Sequence[str], queues: int = QUEUES) -> int:
+    """How many messages these topics hold, by the ends of their queues."""
+    questions = [frames.max_offset_frame(topic, queue) for topic in topics for queue in range(queues)]
+    total = 0
+    for start in range(0, len(questions), _AT_ONCE):
+        part = questions[start : start + _AT_ONCE]
+        sock.sendall(b"".join(part))
+        for _ in part:
+            answer = wire.receive(sock)
+            if answer.header["code"] != 0:
+                raise RuntimeError(f"the server answered {answer.header}")
+            total += int(answer.header["extFields"]["offset"])
+    return total
+
+
+def wait_until_stored(sock: socket.socket, topics: Sequence[str], count: int) -> None:
+    """Refuse to measure a server that loses messages; Apache's fills its queues a moment after the answer."""
+    deadline = time.monotonic() + _DISPATCH_TIMEOUT_S
+    while (found := stored(sock, topics)) != count:
+        if time.monotonic() > deadline or found > count:
+            raise RuntimeError(f"{count} messages were acknowledged, {found} are stored")
+        time.sleep(0.02)
+
+
+def create_topics(address: Address, count: int) -> None:
+    """Each by a first message, as TBW102 is there for."""
+    encoder = Encoder()
+    with contextlib.closing(wire.connect(*address)) as sock:
+        for key in itertools.islice(frames.spread(count, first=0, size=8), count):
+            wire.ask(sock, encoder.send(key))
+
+
+def fill(address: Address, topic: str, *, per_queue: int, size: int, queues: int = QUEUES) -> None:
+    """`per_queue` messages (a multiple of 32) to every queue, in batches."""
+    assert per_queue % _BATCH == 0
+    with contextlib.ExitStack() as stack:
+        lanes = [stack.enter_context(_Lane(address, topic, queue, size)) for queue in range(queues)]
+        for _ in range(per_queue // _BATCH):
+            for lane in lanes:
+                lane.send()
+            for lane in lanes:
+                lane.take()
+
+
+class _Lane:
+    """One connection that fills one queue; a few ready batches go round."""
+
+    def __init__(self, address: Address, topic: str, queue: int, size: int) -> None:
+        encoder, numbers = Encoder(), itertools.count(queue << 20)
+        self._batches = itertools.cycle(
+            [
+                encoder.batch([frames.Key(next(numbers), topic, queue, size) for _ in range(_BATCH)])
+                for _ in range(_AT_ONCE)
+            ]
+        )
+        self._sock = wire.connect(*address)
+
+    def __enter__(self) -> _Lane:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sock.close()
+
+    def send(self) -> None:
+        self._sock.sendall(next(self._batches))
+
+    def take(self) -> None:
+        answer = wire.receive(self._sock)
+        if answer.header["code"] != 0:
+            raise RuntimeError(f"the server answered {answer.header}")
+
+
+@contextlib.contextmanager
+def consumer(address: Address, topic: str, client_id: str, group: str = frames.CONSUMERS) -> Iterator[socket.socket]:
+    """A connection whose consumer the broker knows."""
+    with contextlib.closing(wire.connect(*address)) as sock:
+        sock.sendall(frames.heartbeat_frame(topic, client_id=client_id, group=group))
+        receive_answer(sock)
+        yield sock
+
+
+def receive_answer(sock: socket.socket) -> wire.Answer:
+    """The next answer; requests of the broker's own (a changed group, say) are passed over."""
+    while True:
+        answer = wire.receive(sock)
+        if answer.header["flag"] & 1:
+            return answer
