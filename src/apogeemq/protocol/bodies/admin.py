@@ -244,6 +244,12 @@ class Assignments(msgspec.Struct, omit_defaults=True):
     messageQueueAssignments: list[Assignment] | None = None
 
 
+class RequestModes(msgspec.Struct):
+    """By topic and group."""
+
+    messageRequestModeMap: Mapping[str, Mapping[str, RequestMode]]
+
+
 class MasterReplication(msgspec.Struct):
     """GET_BROKER_HA_STATUS of a master."""
 
