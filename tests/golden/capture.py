@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from tests.golden import files, java_frames, scenarios
+from tests.golden.broker import capture as broker_capture
 from tests.golden.files import Frames
 from tests.golden.replay import Replay
 from tests.golden.steps import V4, V5, Scenario
@@ -75,6 +76,7 @@ def _captured(folder: Path, only: str) -> Iterator[tuple[Path, str]]:
                 if only in str(path):
                     print(f"==> {path.relative_to(ROOT)}", flush=True)
                     yield path, capture(version, folder / version / group, netns)
+    yield from broker_capture.captured(folder, only)
 
 
 @contextlib.contextmanager
