@@ -77,7 +77,7 @@ class BrokerConfig(msgspec.Struct, rename="camel", omit_defaults=True, forbid_un
     compressed_register: bool = False
     # Changed topics are told one by one (REGISTER_TOPIC_IN_NAMESRV) instead of by an incremental registration.
     enable_single_topic_register: bool = False
-    # A full registration in parts of so many topics.
+    # The whole table goes in one registration: no effect.
     enable_split_registration: bool = False
     split_registration_size: AtLeastOne = 800
     # What clients may do with this broker: 4 read, 2 write, 6 both.

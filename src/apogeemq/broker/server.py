@@ -26,6 +26,7 @@ from apogeemq.broker.putting import Putter
 from apogeemq.broker.registration import Registration
 from apogeemq.broker.services.delays import TICK_SECONDS, DelayedDelivery
 from apogeemq.broker.services.held_pulls import HeldPulls
+from apogeemq.broker.services.spread_topics import TopicSpreading
 from apogeemq.broker.state import BrokerState
 from apogeemq.broker.tables.delay_offsets import DelayOffsets
 from apogeemq.broker.tables.system_topics import system_topics
@@ -80,6 +81,7 @@ class Broker:
         self.delivery: DelayedDelivery
         self.outward: Outward
         self.registration: Registration
+        self.spreading: TopicSpreading
         self._clients: ClientHandlers
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -142,7 +144,9 @@ class Broker:
             lambda order: state.topics.set_ordered(order, state.now_ms()),
             state.now_ms,
         )
+        self.spreading = TopicSpreading(self.outward, lambda: state.config)
         state.topics.on_change = self._topics_changed
+        state.topic_auto_created = self.spreading.topic_created
         state.wake_pulls = self.held.wake_all
         state.register_soon = self.registration.register_soon
         self._install_handlers()
@@ -192,7 +196,8 @@ class Broker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._status is not None:
             await self._status.stop()
-        if hasattr(self, "outward"):
+        if hasattr(self, "spreading"):
+            await self.spreading.stop()
             await self.outward.close()
         if hasattr(self, "tables"):
             await self.tables.save_all()
