@@ -4,6 +4,7 @@
 
     ApogeeError
     ├── ConfigError            a setting is wrong (local misuse; names key, value and what was expected)
+    │   └── SettingFrozen      a setting that cannot be changed while the process runs
     ├── ProtocolError          bytes that are not the protocol (remote misuse; the connection is closed)
     ├── BadExpression          a subscription's expression cannot be understood
     ├── RequestRefused         a handler's answer to a request it will not serve: response code and remark
@@ -33,6 +34,10 @@ class ApogeeError(Exception):
 
 class ConfigError(ApogeeError):
     """A setting is wrong."""
+
+
+class SettingFrozen(ConfigError):
+    """A setting cannot be changed while the process runs."""
 
 
 class ProtocolError(ApogeeError):

@@ -44,7 +44,7 @@ def resolve_settings(
     unknown = {key: value for key, value in given.items() if key not in known | known_to_store and key not in tls}
     warnings = [unknown_key_warning(key, known | known_to_store) for key in unknown]
     warnings += [unknown_key_warning(key, TLS_KEYS) for key in tls if key not in TLS_KEYS]
-    _refuse_what_is_not_there(config, store)
+    check_supported(config, store)
     warnings += _settle_identity(config, store, host_name)
     _settle_addresses(config, store, local_address)
     _settle_paths(config, store, home, config_file)
@@ -63,8 +63,8 @@ def settings_from_argument(argument: str, environment: Mapping[str, str]) -> Ser
     return decode_settings(ServerSettings, argument, environment)
 
 
-def _refuse_what_is_not_there(config: BrokerConfig, store: StoreConfig) -> None:
-    """A broker that only looked as if it did what it was told would be worse than one that does not start."""
+def check_supported(config: BrokerConfig, store: StoreConfig) -> None:
+    """ConfigError for what is not there: a broker that only looked as if it did what it was told would be worse."""
     if store.broker_role == SLAVE:
         raise ConfigError("brokerRole=SLAVE: this broker cannot be a slave yet; it starts as a master only")
     if store.broker_role not in (ASYNC_MASTER, SYNC_MASTER):

@@ -125,6 +125,11 @@ class TopicTable:
         if changed:
             self._next_version(now_ms)
 
+    def renew_version(self, now_ms: int) -> None:
+        """Something that concerns every topic has changed."""
+        self._next_version(now_ms)
+        self.on_change([])
+
     def _next_version(self, now_ms: int) -> None:
         previous = self.data_version
         self.data_version = DataVersion(previous.counter + 1, previous.stateVersion, now_ms)
