@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TypeAlias
 
 from apogeemq.filter.tags import java_hash
 from apogeemq.model import properties as names
@@ -11,11 +11,11 @@ from apogeemq.model.delays import DelayLevels, level_of
 from apogeemq.model.properties import decode_properties, encode_properties
 from apogeemq.model.topics import SCHEDULE_TOPIC
 
+# What only a broker says of a message.
+_RESERVED = frozenset((names.POP_CHECK_POINT, names.REGION, names.TRACE_ON, names.CLUSTER))
 
-class Accepted(NamedTuple):
-    properties: dict[str, str]
-    encoded: bytes
-    unique_key: str
+# Properties, the same as they are stored, and the message's unique key.
+Accepted: TypeAlias = tuple[dict[str, str], bytes, str]
 
 
 class PropertyRules:
@@ -33,22 +33,19 @@ class PropertyRules:
         """Entries that say nothing are dropped, what is the broker's to say is said by it."""
         properties = decode_properties(text)
         unique_key = properties.get(names.UNIQUE_KEY)
-        count = len(properties)
+        # As many properties as ends of properties: each entry is one, and no name comes twice.
         if (
             unique_key is not None
+            and text.count(names.VALUE_END) == len(properties)
             and text[-1] == names.VALUE_END
-            and text.count(names.VALUE_END) == count == text.count(names.NAME_END)
-            and names.POP_CHECK_POINT not in properties
-            and names.REGION not in properties
-            and names.TRACE_ON not in properties
-            and names.CLUSTER not in properties
+            and _RESERVED.isdisjoint(properties)
         ):
-            return Accepted(properties, (text + self._added_text).encode(), unique_key)
+            return properties, (text + self._added_text).encode(), unique_key
         properties.pop(names.POP_CHECK_POINT, None)
         if unique_key is None:
             unique_key = properties[names.UNIQUE_KEY] = new_unique_key()
         properties.update(self._added)
-        return Accepted(properties, encode_properties(properties).encode(), unique_key)
+        return properties, encode_properties(properties).encode(), unique_key
 
 
 def tags_code(topic: str, properties: dict[str, str], store_time: int, delays: DelayLevels) -> int:

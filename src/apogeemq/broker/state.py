@@ -52,7 +52,7 @@ class BrokerState:
         self.stats = BrokerStats()
         self.unique_ids = UniqueIds(host)
         self.property_rules = PropertyRules(config.region_id, config.trace_on, config.broker_cluster_name)
-        self.send_replies = SendReplies(config.region_id, config.trace_on)
+        self.send_replies = SendReplies(config.region_id, config.trace_on, self.store_host)
         self.start_time_ms = self.now_ms()
         # Set by the server, whose parts these are: make a changed table durable, have held pulls of a topic look
         # again, register with the name servers without waiting for the next time.

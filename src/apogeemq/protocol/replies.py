@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
 import msgspec
 
+from apogeemq.model.ids import offset_id
 from apogeemq.protocol import versions
 from apogeemq.protocol.codec import encode_reply
 from apogeemq.protocol.command import JSON, LANGUAGE, Command
@@ -20,43 +22,58 @@ _TAIL: Final = (
 
 
 class SendReplies:
-    """Answers to sends. Region and trace switch are the broker's and the same in all of them."""
+    """Answers to sends. Region, trace switch and the broker's address in message ids are the same in all of them."""
 
-    def __init__(self, region: str, trace_on: bool) -> None:
+    def __init__(self, region: str, trace_on: bool, store_host: bytes) -> None:
         self._fixed = {"MSG_REGION": region, "TRACE_ON": "true" if trace_on else "false"}
+        self._store_host = store_host
         fixed = msgspec.json.encode(self._fixed)[1:-1].replace(b"%", b"%%")
+        id_prefix = store_host.hex().upper().encode()
         self._template = (
-            b'{"code":0,"extFields":{' + fixed + b',"msgId":"%b","queueId":"%d","queueOffset":"%d"%b},' + _TAIL
+            b'{"code":0,"extFields":{'
+            + fixed
+            + b',"msgId":"'
+            + id_prefix
+            + b'%016X","queueId":"%d","queueOffset":"%d","transactionId":"%b"},'
+            + _TAIL
         )
 
-    def stored(self, request: Command, message_id: bytes, queue_id: int, queue_offset: int, unique_key: str) -> bytes:
-        """The message is kept."""
-        if request.codec != JSON or not unique_key.isascii() or not (unique_key.isalnum() or not unique_key):
-            return self.stored_but(request, 0, None, message_id, queue_id, queue_offset, unique_key)
-        transaction = b',"transactionId":"%b"' % unique_key.encode() if unique_key else b""
-        header: bytes = self._template % (message_id, queue_id, queue_offset, transaction, request.opaque)
-        return _pack_start(4 + len(header), len(header)) + header
+    def stored(
+        self, request: Command, physical_offset: int, queue_id: int, queue_offset: int, unique_key: str
+    ) -> bytes:
+        """One message is kept."""
+        if request.codec != JSON or not (unique_key.isalnum() and unique_key.isascii()):
+            return self.stored_but(request, 0, [physical_offset], queue_id, queue_offset, unique_key)
+        header: bytes = self._template % (physical_offset, queue_id, queue_offset, unique_key.encode(), request.opaque)
+        length = len(header)
+        start: bytes = _pack_start(4 + length, length)
+        return start + header
+
+    def stored_batch(
+        self, request: Command, physical_offsets: Sequence[int], queue_id: int, queue_offset: int
+    ) -> bytes:
+        """All messages of a batch are kept."""
+        return self.stored_but(request, 0, physical_offsets, queue_id, queue_offset, "")
 
     def stored_but(
         self,
         request: Command,
         code: int,
-        remark: str | None,
-        message_id: bytes,
+        physical_offsets: Sequence[int],
         queue_id: int,
         queue_offset: int,
-        unique_key: str | None,
+        unique_key: str,
     ) -> bytes:
-        """The message is in the log, and `code` says what could not be promised; any codec, any key."""
+        """The messages are in the log, and `code` says what could not be promised; any codec, any key."""
         fields = {
             **self._fixed,
-            "msgId": message_id.decode(),
+            "msgId": ",".join(offset_id(self._store_host, offset) for offset in physical_offsets),
             "queueId": str(queue_id),
             "queueOffset": str(queue_offset),
         }
         if unique_key:
             fields["transactionId"] = unique_key
-        return encode_reply(request, code, remark, fields)
+        return encode_reply(request, code, None, fields)
 
     def refused(self, request: Command, code: int, remark: str | None) -> bytes:
         """Java's producer looks into the fields of every answer, so that even a refusal has some."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from functools import partial
 from ipaddress import ip_address
@@ -56,7 +57,6 @@ class SendHandlers:
         self._topics = state.topics.topics
         self._replies = state.send_replies
         self._rules = state.property_rules
-        self._id_prefix = state.store_host.hex().upper().encode()
         self._store_flag = STORE_HOST_IPV6 if len(state.store_host) > 8 else 0
         self._hosts: dict[tuple[str, int], tuple[bytes, int]] = {}
         self._is_sync = state.store_config.flush_disk_type == SYNC_FLUSH
@@ -76,8 +76,9 @@ class SendHandlers:
     def _send(self, channel: Channel, command: Command, header: Header) -> Reply:
         self._count += 1
         started = perf_counter() if self._count % _TIMED_EVERY == 0 else 0.0
+        topic = self._topics.get(header.topic)
+        is_new = topic is None
         try:
-            topic = self._topics.get(header.topic)
             if topic is None or header.topic in NO_SEND_TOPICS or not is_writable(self._state.config.broker_permission):
                 topic = self._checked_topic(channel, command, header)
             reply = (self._put_batch if header.is_batch else self._put_one)(channel, command, header, topic)
@@ -85,18 +86,24 @@ class SendHandlers:
             return self._replies.refused(command, refusal.code, refusal.remark)
         if started:
             self._state.stats.put_seconds.observe(perf_counter() - started, _TIMED_EVERY)
-        return reply
+        return reply if not is_new else asyncio.ensure_future(self._after_topic_is_kept(reply))
+
+    async def _after_topic_is_kept(self, reply: bytes | asyncio.Future[bytes]) -> bytes:
+        """A message is of little use after a crash that has forgotten its topic."""
+        await self._state.keep_topics()
+        return reply if isinstance(reply, bytes) else await reply
 
     # -- one message -----------------------------------------------------------------------------------------
 
-    def _put_one(self, channel: Channel, command: Command, header: Header, topic: TopicConfig) -> Reply:
+    def _put_one(
+        self, channel: Channel, command: Command, header: Header, topic: TopicConfig
+    ) -> bytes | asyncio.Future[bytes]:
         queue_id = header.queue_id
         if not 0 <= queue_id < topic.write_queue_nums:
             queue_id = self._checked_queue(channel, header, topic)
         if not command.body:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the message has no body")
-        accepted = self._rules.accept(header.properties or "", self._new_unique_key)
-        properties, encoded = accepted.properties, accepted.encoded
+        properties, encoded, unique_key = self._rules.accept(header.properties or "", self._new_unique_key)
         name = header.topic
         if names.TRANSACTION_PREPARED in properties or not names.TIMER_PROPERTIES.isdisjoint(properties):
             self._refuse_what_is_not_there(header, properties)
@@ -130,11 +137,9 @@ class SendHandlers:
             properties,
         )
         self._state.stats.put(name, 1, put.size)
-        message_id = b"%b%016X" % (self._id_prefix, put.physical_offset)
-        key = accepted.unique_key
-        reply = self._replies.stored(command, message_id, queue_id, put.queue_offset, key)
+        reply = self._replies.stored(command, put.physical_offset, queue_id, put.queue_offset, unique_key)
         if self._is_sync and properties.get(names.WAIT) != "false":
-            not_kept = partial(self._not_kept, command, message_id, queue_id, put.queue_offset, key)
+            not_kept = partial(self._not_kept, command, [put.physical_offset], queue_id, put.queue_offset, unique_key)
             return self._state.promises.answer_when_kept(
                 put.physical_offset + put.size, put.store_time, reply, not_kept
             )
@@ -143,13 +148,17 @@ class SendHandlers:
     def _new_unique_key(self) -> str:
         return self._state.unique_ids.next(self._state.now_ms())
 
-    def _not_kept(self, command: Command, message_id: bytes, queue_id: int, queue_offset: int, key: str) -> bytes:
+    def _not_kept(
+        self, command: Command, offsets: list[int], queue_id: int, queue_offset: int, unique_key: str
+    ) -> bytes:
         code = ResponseCode.FLUSH_DISK_TIMEOUT
-        return self._replies.stored_but(command, code, None, message_id, queue_id, queue_offset, key)
+        return self._replies.stored_but(command, code, offsets, queue_id, queue_offset, unique_key)
 
     # -- a batch ---------------------------------------------------------------------------------------------
 
-    def _put_batch(self, channel: Channel, command: Command, header: Header, topic: TopicConfig) -> Reply:
+    def _put_batch(
+        self, channel: Channel, command: Command, header: Header, topic: TopicConfig
+    ) -> bytes | asyncio.Future[bytes]:
         queue_id = header.queue_id
         if not 0 <= queue_id < topic.write_queue_nums:
             queue_id = self._checked_queue(channel, header, topic)
@@ -180,12 +189,10 @@ class SendHandlers:
         )
         put = self._putter.put_batch(shared, parts)
         self._state.stats.put(header.topic, len(parts), put.size)
-        message_id = b",".join(b"%b%016X" % (self._id_prefix, offset) for offset in put.physical_offsets)
-        reply = self._replies.stored(command, message_id, queue_id, put.queue_offset, "")
+        reply = self._replies.stored_batch(command, put.physical_offsets, queue_id, put.queue_offset)
         if self._is_sync:
-            not_kept = partial(self._not_kept, command, message_id, queue_id, put.queue_offset, "")
-            end = put.physical_offsets[0] + put.size
-            return self._state.promises.answer_when_kept(end, put.store_time, reply, not_kept)
+            not_kept = partial(self._not_kept, command, put.physical_offsets, queue_id, put.queue_offset, "")
+            return self._state.promises.answer_when_kept(put.end, put.store_time, reply, not_kept)
         return reply
 
     def _batch_parts(self, body: bytes) -> list[BatchPart]:
