@@ -8,7 +8,10 @@ import logging
 from collections.abc import Callable, Mapping
 
 from apogeemq.broker.config import BrokerConfig
-from apogeemq.errors import ConfigError, NoNameServer
+from apogeemq.errors import ConfigError, NoNameServer, RemoteRefused
+from apogeemq.model.routes import TopicRoute
+from apogeemq.protocol.bodies.routes import decode_route
+from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
 from apogeemq.transport.addresses import parse_address, split_addresses
 from apogeemq.transport.discovery import (
@@ -77,6 +80,16 @@ class Outward:
         if self._name_servers is None:
             raise NoNameServer("no name server address is known: namesrvAddr is not set")
         return await self._name_servers.request(code, fields, body, timeout_seconds=timeout_seconds)
+
+    async def find_route(self, topic: str) -> TopicRoute | None:
+        """Who serves a topic; None when nobody does. Raises NoNameServer, RemoteRefused."""
+        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
+        answer = await self.ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        if answer.code != ResponseCode.SUCCESS:
+            raise RemoteRefused(answer.code, answer.remark, "the name server")
+        return decode_route(answer.body)
 
     async def tick(self) -> None:
         """One second has passed. Waits for an answer only when the configuration names another place to look."""

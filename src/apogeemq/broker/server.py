@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Mapping, Set
+from datetime import date, datetime
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
+from apogeemq.broker.administration import install_administration
 from apogeemq.broker.config import FAST_PORT_STEP, BrokerConfig, ServerSettings
 from apogeemq.broker.handlers.clients import ClientHandlers
 from apogeemq.broker.handlers.locks import LockHandlers
@@ -20,13 +21,16 @@ from apogeemq.broker.handlers.send import SendHandlers
 from apogeemq.broker.handlers.send_back import SendBackHandlers
 from apogeemq.broker.incoming import tags_code
 from apogeemq.broker.kept_tables import KeptTables
+from apogeemq.broker.live_config import LiveConfig
 from apogeemq.broker.outward import Outward
 from apogeemq.broker.promises import FlushPromises
 from apogeemq.broker.putting import Putter
 from apogeemq.broker.registration import Registration
+from apogeemq.broker.runtime_info import RuntimeParts
 from apogeemq.broker.services.delays import TICK_SECONDS, DelayedDelivery
 from apogeemq.broker.services.held_pulls import HeldPulls
 from apogeemq.broker.services.spread_topics import TopicSpreading
+from apogeemq.broker.services.stat_windows import SAMPLE_SECONDS, StatWindows
 from apogeemq.broker.state import BrokerState
 from apogeemq.broker.tables.delay_offsets import DelayOffsets
 from apogeemq.broker.tables.system_topics import system_topics
@@ -78,6 +82,8 @@ class Broker:
         self.tables: KeptTables
         self.putter: Putter
         self.held: HeldPulls
+        self.windows: StatWindows
+        self.delay_offsets: DelayOffsets
         self.delivery: DelayedDelivery
         self.outward: Outward
         self.registration: Registration
@@ -124,7 +130,8 @@ class Broker:
         settings, config = self.settings, self.settings.config
         address = settings.advertised_address(port)
         state = self.state = BrokerState(settings, opened, self.promises, advertised, address)
-        delay_offsets = DelayOffsets()
+        delay_offsets = self.delay_offsets = DelayOffsets()
+        self.windows = StatWindows(state.stats, state.now_ms(), date.today())
         self.tables = KeptTables(settings.data_dir / "config", state, delay_offsets)
         self.tables.load()
         self._add_system_topics()
@@ -169,6 +176,12 @@ class Broker:
         self._clients.install(dispatcher)
         LockHandlers(state).install(dispatcher)
         RelayHandlers(state).install(dispatcher)
+        install_administration(
+            dispatcher,
+            RuntimeParts(state, self.windows, self.putter, self.delay_offsets),
+            LiveConfig(state, self._config_changed),
+            self.outward.find_route if self.outward.has_name_servers else None,
+        )
         for code, handler in dispatcher.handlers.items():
             if code not in _NOT_ON_FAST_PORT:
                 self._fast_dispatcher.register(code, handler)
@@ -212,6 +225,7 @@ class Broker:
         self._spawn(self._tick_outward())
         self._repeat(TICK_SECONDS, lambda: self.delivery.tick(state.now_ms()))
         self._repeat(_HOUSEKEEPING_SECONDS, self._keep_house)
+        self._repeat(SAMPLE_SECONDS, lambda: self.windows.sample(state.now_ms(), date.today()))
         self._spawn(self.tables.keep())
         self._spawn(self._tls.watch())
 
@@ -262,6 +276,12 @@ class Broker:
     def _flush_failed(self, loop: asyncio.AbstractEventLoop) -> None:
         """From the flush thread."""
         loop.call_soon_threadsafe(self.promises.failed)
+
+    def _config_changed(self, keys: Set[str]) -> None:
+        """What keeps a setting of its own is told."""
+        limits = _limits(self.state.config)
+        self.server.limits = self.fast_server.limits = limits
+        self.putter.max_message_size = self.state.store_config.max_message_size
 
     def _topics_changed(self, changed: list[TopicConfig]) -> None:
         self.tables.topics_changed()

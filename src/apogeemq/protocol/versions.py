@@ -11,3 +11,4 @@ V5_0_0 = 413
 V5_5_0 = 513
 
 CURRENT = V5_5_0  # the release whose behaviour we speak
+CURRENT_NAME = "V5_5_0"
