@@ -27,9 +27,11 @@ _JAVA_NUMBER = re.compile(r"(?:\+|(-))?0*([0-9]+)", re.ASCII)
 class HeaderReader(Generic[HeaderT]):
     """Reads one type of header; made once, at import."""
 
-    __slots__ = ("_decode", "_fields", "_type")
+    __slots__ = ("_decode", "_fields", "_is_strict", "_type")
 
-    def __init__(self, header_type: type[HeaderT]) -> None:
+    def __init__(self, header_type: type[HeaderT], *, is_strict: bool = False) -> None:
+        """Strict: a value that does not parse is an error in any field, not only in one that must be there."""
+        self._is_strict = is_strict
         self._type = header_type
         self._decode = msgspec.json.Decoder(header_type, strict=False).decode
         self._fields = msgspec.structs.fields(header_type)
@@ -52,7 +54,7 @@ class HeaderReader(Generic[HeaderT]):
                     continue
                 except msgspec.ValidationError:
                     pass
-            if field.required:
+            if field.required or (self._is_strict and text is not None):
                 problem = "is missing" if text is None else f"cannot be {text[:100]!r}"
                 raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the header field {field.encode_name} {problem}")
         return self._type(**values)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from apogeemq.broker.assigning import AVERAGE, STRATEGIES, assigned, readable_queues
+from apogeemq.broker.assigning import STRATEGIES, assigned, readable_queues
 from apogeemq.broker.state import BrokerState
 from apogeemq.errors import RequestRefused
 from apogeemq.model.queues import MessageQueue
@@ -55,8 +55,8 @@ class AssignmentHandlers:
     async def _assigned(self, question: bodies.AssignmentQuestion) -> list[MessageQueue] | None:
         """None: nothing is known that the client could act upon; it keeps what it has."""
         members = self._state.clients.consumer_group(question.consumerGroup)
-        strategy = question.strategyName or AVERAGE
-        if members is None or strategy not in STRATEGIES:
+        strategy = question.strategyName
+        if members is None or strategy is None or strategy not in STRATEGIES:
             return None
         route = await self._route(question.topic)
         if route is None:

@@ -29,6 +29,9 @@ _TIMED_EVERY = 16  # of so many pulls one is timed, and counts for all of them
 # Who forbids a pull, as the answer's field forbiddenType says it.
 _BY_BROKER, _BY_GROUP, _BY_TOPIC, _BY_BROADCAST, _BY_SUBSCRIPTION = 1, 2, 3, 4, 5
 
+# A queue of a topic that exists is there, even if nothing was ever put into it.
+_EMPTY: Final = GetStatus.NO_MESSAGE_IN_QUEUE.name
+
 _CODES: Final = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
     GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -111,7 +114,7 @@ class PullHandlers:
         return encode_pull_reply(
             command,
             code,
-            got.status.name,
+            got.status.name if got.status is not GetStatus.NO_MATCHED_LOGIC_QUEUE else _EMPTY,
             got.next_offset,
             got.min_offset,
             got.max_offset,

@@ -34,7 +34,8 @@ class QueryHandlers:
         most = min(most, store.config.max_msgs_num_batch)
         found: list[bytes] = []
         size = 0
-        records = store.find_by_key(header.topic, header.key, header.beginTimestamp, header.endTimestamp, most)
+        range_ms = (header.beginTimestamp, header.endTimestamp)
+        records = store.find_by_key(header.topic, header.key, *range_ms, most) if most else []
         for record in sorted(records, key=lambda record: record.physical_offset):
             size += record.size
             if found and size > _MAX_ANSWER_SIZE:

@@ -42,7 +42,7 @@ from apogeemq.store.config import SYNC_FLUSH
 from apogeemq.store.message_store import index_keys
 from apogeemq.store.results import BatchPart, NewMessage
 from apogeemq.transport.channel import Channel
-from apogeemq.transport.dispatch import Dispatcher, Reply
+from apogeemq.transport.dispatch import BUSY_REMARK, Dispatcher, Reply
 
 _MAX_REMEMBERED_HOSTS = 10_000
 _TIMED_EVERY = 16  # of so many sends one is timed, and counts for all of them
@@ -59,6 +59,7 @@ class SendHandlers:
         self._rules = state.property_rules
         self._store_flag = STORE_HOST_IPV6 if len(state.store_host) > 8 else 0
         self._hosts: dict[tuple[str, int], tuple[bytes, int]] = {}
+        self._config = state.config
         self._is_sync = state.store_config.flush_disk_type == SYNC_FLUSH
         self._count = 0
 
@@ -79,8 +80,12 @@ class SendHandlers:
         topic = self._topics.get(header.topic)
         is_new = topic is None
         try:
-            if topic is None or header.topic in NO_SEND_TOPICS or not is_writable(self._state.config.broker_permission):
+            if topic is None or header.topic in NO_SEND_TOPICS or self._config.broker_permission != PERM_READ_WRITE:
                 topic = self._checked_topic(channel, command, header)
+            if self._config.start_accept_send_request_time_stamp or (
+                self._is_sync and len(self._state.promises) >= self._config.send_thread_pool_queue_capacity
+            ):
+                self._check_time_and_load()
             reply = (self._put_batch if header.is_batch else self._put_one)(channel, command, header, topic)
         except RequestRefused as refusal:
             return self._replies.refused(command, refusal.code, refusal.remark)
@@ -111,7 +116,7 @@ class SendHandlers:
             name = self._retry_or_dead_letter(command, header, properties)
             if name != header.topic:
                 queue_id = 0
-                encoded = encode_properties(properties).encode()
+                encoded = encode_properties({**decode_properties(encoded.decode()), **properties}).encode()
         born_host, host_flag = self._hosts.get(channel.address) or self._host_of(channel)
         system_flag = header.system_flag | host_flag
         if topic.topic_filter_type == MULTI_TAG:
@@ -232,6 +237,16 @@ class SendHandlers:
                 ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!{FAQ_HINT}"
             )
         return topic
+
+    def _check_time_and_load(self) -> None:
+        config, now_ms = self._config, self._state.now_ms()
+        if now_ms < config.start_accept_send_request_time_stamp:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"broker unable to service, until {config.start_accept_send_request_time_stamp} ms since 1970",
+            )
+        if self._is_sync and len(self._state.promises) >= config.send_thread_pool_queue_capacity:
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, BUSY_REMARK)
 
     def _created_topic(self, header: Header) -> TopicConfig | None:
         state, name, now_ms = self._state, header.topic, self._state.now_ms()

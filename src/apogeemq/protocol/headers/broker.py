@@ -121,9 +121,9 @@ class ViewMessage(msgspec.Struct):
     topic: str | None = None
 
 
-read_send_message = HeaderReader(SendMessage)
-read_send_message_v1 = HeaderReader(SendMessageV1)
-read_pull_message = HeaderReader(PullMessage)
+read_send_message = HeaderReader(SendMessage, is_strict=True)
+read_send_message_v1 = HeaderReader(SendMessageV1, is_strict=True)
+read_pull_message = HeaderReader(PullMessage, is_strict=True)
 read_queue_only = HeaderReader(QueueOnly)
 read_search_offset = HeaderReader(SearchOffset)
 read_query_consumer_offset = HeaderReader(QueryConsumerOffset)
