@@ -28,13 +28,15 @@ def topic(name: str, queues: int = 4, perm: int = 6) -> TopicConfig:
 class Registered:
     """The service with a table of topics; seconds pass when the test says so."""
 
-    def __init__(self, config: BrokerConfig, names: tuple[str, ...] = ("T1", "T2")) -> None:
+    def __init__(
+        self, config: BrokerConfig, names: tuple[str, ...] = ("T1", "T2"), environment: Mapping[str, str] | None = None
+    ) -> None:
         self.config = config
         self.topics = {name: topic(name) for name in names}
         self.version = DataVersion(1, 0, 1)
         self.order_topics: list[Mapping[str, str]] = []
         self.now_ms = 1_000
-        self.outward = Outward(lambda: self.config, {}, {})
+        self.outward = Outward(lambda: self.config, {}, environment or {})
         self.service = Registration(
             self.outward,
             IDENTITY,
@@ -67,8 +69,10 @@ class Registered:
 
 
 @asynccontextmanager
-async def registered(config: BrokerConfig, names: tuple[str, ...] = ("T1", "T2")) -> AsyncIterator[Registered]:
-    it = Registered(config, names)
+async def registered(
+    config: BrokerConfig, names: tuple[str, ...] = ("T1", "T2"), environment: Mapping[str, str] | None = None
+) -> AsyncIterator[Registered]:
+    it = Registered(config, names, environment)
     try:
         await it.service.start()
         yield it

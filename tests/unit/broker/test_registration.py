@@ -263,3 +263,20 @@ async def test_a_silent_name_server_does_not_hold_up_start_and_stop(tmp_path: Pa
         it.change(topic("T3"))
         await it.until(lambda: it.service.states[1].success_count == 2)
         assert await queues_at(it, address, "T3") is not None
+
+
+@pytest.mark.parametrize("has_keys", [True, False])
+@in_loop
+async def test_a_name_server_that_checks_signatures(tmp_path: Path, has_keys: bool) -> None:
+    accounts = tmp_path / "accounts.toml"
+    accounts.write_text('[[account]]\naccessKey = "k"\nsecretKey = "s3cret-s3cret"\nmay = ["register"]\n')
+    environment = {"APOGEE_ACCESS_KEY": "k", "APOGEE_SECRET_KEY": "s3cret-s3cret"} if has_keys else {}
+    guarded = {"aclEnable": "true", "aclAccountsFile": str(accounts)}
+    async with (
+        name_server(tmp_path / "1", guarded) as (server, address),
+        registered(BrokerConfig(namesrv_addr=address), environment=environment) as it,
+    ):
+        (state,) = it.service.states
+        assert state.is_registered == has_keys
+        assert (IDENTITY.name in server.registry.table.brokers) == has_keys
+        assert bool(state.problem) == (not has_keys)
