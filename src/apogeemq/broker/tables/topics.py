@@ -11,7 +11,6 @@ from apogeemq.model.routes import DataVersion
 from apogeemq.model.topics import (
     AUTO_CREATE_TOPIC,
     PERM_INHERIT,
-    PERM_READ_WRITE,
     SYSTEM_TOPICS,
     TopicConfig,
     is_system_topic,
@@ -82,7 +81,7 @@ class TopicTable:
         if default is None or len(self.topics) >= self._max_topics:
             return None
         if default_topic == AUTO_CREATE_TOPIC and not is_auto_creation_on:
-            default.perm = PERM_READ_WRITE
+            return None  # it may be there from a time when this was on
         if not default.perm & PERM_INHERIT:
             return None
         queue_nums = max(0, min(default_queue_nums, default.write_queue_nums))
