@@ -45,14 +45,17 @@ class Pairs(list[tuple[Any, Any]]):
     """A map whose keys are objects, as the list of its entries."""
 
 
-def loads(data: bytes, into: type[ValueT]) -> ValueT:
-    """Read a body, whose keys may be bare, into a type; raises ProtocolError for anything else."""
+def loads(data: bytes, into: type[ValueT], *, is_limited: bool = True) -> ValueT:
+    """Read a body, whose keys may be bare, into a type; raises ProtocolError for anything else.
+
+    Files of our own need no limit: no stranger has written them.
+    """
     try:
         return msgspec.json.decode(data, type=into, strict=False)
     except msgspec.ValidationError as error:
         raise ProtocolError(f"body: {error}") from None
     except _BAD_JSON as error:
-        quoted = _quote_bare_keys(data)
+        quoted = _quote_bare_keys(data, MAX_BARE_KEYS if is_limited else len(data))
         if len(quoted) == len(data):
             raise ProtocolError(f"body: {error}") from None
     try:
@@ -61,16 +64,16 @@ def loads(data: bytes, into: type[ValueT]) -> ValueT:
         raise ProtocolError(f"body: {error}") from None
 
 
-def _quote_bare_keys(data: bytes) -> bytes:
+def _quote_bare_keys(data: bytes, most: int) -> bytes:
     quoted = bytearray()
     position = 0
-    for _ in range(MAX_BARE_KEYS):
+    for _ in range(most):
         match = _UP_TO_BARE_KEY.match(data, position)
         if match is None:
             return bytes(quoted) + data[position:] if quoted else data
         quoted += b'%b"%b"' % match.groups()
         position = match.end()
-    raise ProtocolError(f"body: more than {MAX_BARE_KEYS} bare keys")
+    raise ProtocolError(f"body: more than {most} bare keys")
 
 
 def parse(data: bytes) -> Any:

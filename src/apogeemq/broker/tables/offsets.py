@@ -14,6 +14,7 @@ from apogeemq.protocol import javajson
 
 SEPARATOR = "@"
 NO_OFFSET = -1
+MAX_QUEUES = 65_536  # of one topic whose offsets are remembered for a group: anybody can name any queue
 
 
 class OffsetsFile(msgspec.Struct, rename="camel"):
@@ -48,8 +49,9 @@ class OffsetTable:
             if len(self.table) >= self._max_keys:
                 return
             queues = self.table[key] = {}
-        queues[queue_id] = offset
-        self.change_count += 1
+        if len(queues) < MAX_QUEUES or queue_id in queues:
+            queues[queue_id] = offset
+            self.change_count += 1
 
     def pull_offset(self, group: str, topic: str, queue_id: int) -> int:
         offset = self.pulled.get(f"{topic}{SEPARATOR}{group}", {}).get(queue_id)
@@ -127,7 +129,7 @@ class OffsetTable:
 
     def load(self, content: bytes) -> None:
         """ProtocolError when it is not the file."""
-        file = javajson.loads(content, OffsetsFile)
+        file = javajson.loads(content, OffsetsFile, is_limited=False)
         self.table = file.offset_table
         self.data_version = file.data_version
 
