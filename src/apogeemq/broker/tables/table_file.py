@@ -41,10 +41,17 @@ class TableFile:
             if not self._is_dirty:
                 return
             self._is_dirty = False
-            content = self._content()
+            writing = asyncio.ensure_future(asyncio.to_thread(self._write, self._content()))
             try:
-                await asyncio.to_thread(write_atomically, self._path, content)
-            except StorageFailed as error:
-                self._is_dirty = True
-                self.failure_count += 1
-                log.error("%s", error)
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:  # whoever asked is gone; what was begun must be done before the next
+                await writing
+                raise
+
+    def _write(self, content: bytes) -> None:
+        try:
+            write_atomically(self._path, content)
+        except StorageFailed as error:
+            self._is_dirty = True
+            self.failure_count += 1
+            log.error("%s", error)
