@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,20 +10,25 @@ from pathlib import Path
 import pytest
 
 from apogeemq.broker.config import BrokerConfig
+from apogeemq.broker.handlers.admin_topics import TopicHandlers
 from apogeemq.broker.outward import Outward
+from apogeemq.broker.server import Broker
 from apogeemq.broker.services.spread_topics import ATTEMPTS, TopicSpreading
+from apogeemq.broker.settings import resolve_settings
 from apogeemq.errors import RequestRefused
-from apogeemq.model.topics import TopicConfig
+from apogeemq.model.topics import AUTO_CREATE_TOPIC, TopicConfig
 from apogeemq.protocol.codec import encode_reply
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
+from apogeemq.protocol.fields import write_fields
+from apogeemq.protocol.headers.broker import SendMessage
 from apogeemq.transport.broker_registration import BrokerIdentity
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Dispatcher
 from apogeemq.transport.flow import Limits
 from apogeemq.transport.server import Server
 from tests.unit.event_loop import in_loop
-from tests.unit.name_servers import name_server, register, topics
+from tests.unit.name_servers import connections, name_server, register, topics
 
 TOPIC = TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=4)
 FIELDS = {
@@ -148,3 +154,44 @@ async def test_without_a_name_server_it_stays_here(tmp_path: Path, caplog: pytes
     await spreading._task
     assert "no name server address is known" in caplog.text
     await outward.close()
+
+
+@asynccontextmanager
+async def broker(name: str, folder: Path, name_servers: str) -> AsyncIterator[tuple[Broker, str]]:
+    properties = {
+        "autoCreateTopicOnAllBrokers": "true",
+        "bindAddress": "127.0.0.1",
+        "brokerName": name,
+        "listenPort": "0",
+        "mappedFileSizeCommitLog": str(1 << 20),
+        "namesrvAddr": name_servers,
+        "storePathRootDir": str(folder),
+        "tls.server.mode": "disabled",
+    }
+    settings, _ = resolve_settings(properties, {}, home=folder, host_name="h", local_address="127.0.0.1")
+    server = Broker(settings, {})
+    try:
+        host, port = await server.start()
+        yield server, f"{host}:{port}"
+    finally:
+        await server.stop()
+
+
+@in_loop
+async def test_a_send_to_one_broker_makes_the_topic_on_the_other(tmp_path: Path) -> None:
+    async with (
+        name_server(tmp_path / "n") as (registry, address),
+        broker("a", tmp_path / "a", address) as (_, first),
+        broker("b", tmp_path / "b", address) as (other, _),
+        connections() as pool,
+    ):
+        TopicHandlers(other.state).install(other.dispatcher)
+        header = SendMessage("T", 0, 0, 1, 0, "g", AUTO_CREATE_TOPIC, 4)
+        answer = await pool.request(first, RequestCode.SEND_MESSAGE_V2, write_fields(header), b"body")
+        assert answer.code == ResponseCode.SUCCESS
+        async with asyncio.timeout(20):
+            while registry.registry.table.topics.get("T", {}).keys() != {"a", "b"}:
+                await asyncio.sleep(0.01)
+        made = other.state.topics.get("T")
+        assert made is not None
+        assert (made.read_queue_nums, made.write_queue_nums, made.perm) == (4, 4, 6)
