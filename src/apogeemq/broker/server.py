@@ -130,7 +130,7 @@ class Broker:
         settings, config = self.settings, self.settings.config
         address = settings.advertised_address(port)
         state = self.state = BrokerState(settings, opened, self.promises, advertised, address)
-        delay_offsets = self.delay_offsets = DelayOffsets()
+        delay_offsets = self.delay_offsets = DelayOffsets(state.start_time_ms)
         self.windows = StatWindows(state.stats, state.now_ms(), date.today())
         self.tables = KeptTables(settings.data_dir / "config", state, delay_offsets)
         self.tables.load()

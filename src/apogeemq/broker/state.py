@@ -15,6 +15,7 @@ from apogeemq.broker.tables.offsets import OffsetTable
 from apogeemq.broker.tables.queue_locks import QueueLocks
 from apogeemq.broker.tables.topics import TopicTable
 from apogeemq.model.ids import encode_host
+from apogeemq.model.routes import DataVersion
 from apogeemq.model.topics import TopicConfig
 from apogeemq.protocol.replies import SendReplies
 from apogeemq.runtime.unique_ids import UniqueIds
@@ -54,6 +55,9 @@ class BrokerState:
         self.property_rules = PropertyRules(config.region_id, config.trace_on, config.broker_cluster_name)
         self.send_replies = SendReplies(config.region_id, config.trace_on, self.store_host)
         self.start_time_ms = self.now_ms()
+        # A table that was never changed is as old as the broker; one that is read from its file has its own version.
+        never_changed = DataVersion(timestamp=self.start_time_ms)
+        self.topics.data_version = self.groups.data_version = self.offsets.data_version = never_changed
         # Set by the server, whose parts these are: make a changed table durable, have held pulls of a topic look
         # again, register with the name servers without waiting for the next time.
         self.keep_topics: Callable[[], Awaitable[None]] = _nothing

@@ -94,9 +94,10 @@ class TopicStatusHandlers:
         return encode_ok(command, bodies.encode(bodies.TopicList(sorted(topics), self._state.address)))
 
     def subscription(self, channel: Channel, command: Command) -> bytes:
-        header = headers.read_subscription_question(command)
-        found = self._state.clients.subscription(header.group, header.topic) if header.topic is not None else None
-        return encode_ok(command, bodies.encode(bodies.SubscriptionAnswer(header.group, found, header.topic)))
+        header = headers.read_topic_of_group(command)
+        found = self._state.clients.subscription(header.group, header.topic)
+        answer = bodies.SubscriptionAnswer(group=header.group, subscriptionData=found, topic=header.topic)
+        return encode_ok(command, bodies.encode(answer))
 
     # -- cleaning --------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from apogeemq.broker.paging import page_of
 from apogeemq.broker.state import BrokerState
 from apogeemq.errors import RequestRefused
 from apogeemq.model import topic_attributes
+from apogeemq.model.routes import DataVersion
 from apogeemq.model.topics import FILTER_TYPES, RETRY_PREFIX, TopicConfig, topic_problem
 from apogeemq.protocol.bodies import admin as bodies
 from apogeemq.protocol.codec import encode_ok, encode_reply
@@ -108,7 +109,8 @@ class TopicHandlers:
         header = headers.read_topic_page(command)
         topics = self._state.topics
         page = page_of(topics.topics, topics.data_version, header.dataVersion, header.topicSeq, header.maxTopicNum)
-        body = bodies.encode(bodies.TopicTable(topics.data_version, page))
+        never_changed = DataVersion(timestamp=self._state.start_time_ms)
+        body = bodies.encode(bodies.TopicTable(topics.data_version, never_changed, page))
         return encode_reply(command, fields={"totalTopicNum": str(len(topics.topics))}, body=body)
 
     def one_topic(self, channel: Channel, command: Command) -> bytes:

@@ -16,9 +16,9 @@ class DelayOffsetsFile(msgspec.Struct, rename="camel"):
 class DelayOffsets:
     """Level -> offset of the next message of its queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: int = 0) -> None:
         self.table: dict[int, int] = {}
-        self.data_version = DataVersion()
+        self.data_version = DataVersion(timestamp=now_ms)
         self.change_count = 0
 
     def get(self, level: int) -> int:

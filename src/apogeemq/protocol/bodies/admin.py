@@ -134,8 +134,8 @@ class TopicTable(msgspec.Struct):
     """GET_ALL_TOPIC_CONFIG. This broker has no topics whose queues are mapped."""
 
     dataVersion: DataVersion
+    mappingDataVersion: DataVersion
     topicConfigTable: Mapping[str, TopicConfig]
-    mappingDataVersion: DataVersion = DataVersion()
     topicQueueMappingDetailMap: dict[str, Any] = {}
     topicQueueMappingInfoMap: dict[str, Any] = {}
 
@@ -149,10 +149,10 @@ class GroupList(msgspec.Struct):
     groupList: Sequence[str]
 
 
-class SubscriptionAnswer(msgspec.Struct, omit_defaults=True):
+class SubscriptionAnswer(msgspec.Struct, omit_defaults=True, kw_only=True):
     group: str
     subscriptionData: SubscriptionData | None = None
-    topic: str | None = None
+    topic: str
 
 
 class GroupForbidden(msgspec.Struct):

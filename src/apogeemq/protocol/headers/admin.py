@@ -66,11 +66,6 @@ class GroupForbidden(msgspec.Struct):
     readable: bool | None = None
 
 
-class SubscriptionQuestion(msgspec.Struct):
-    group: str
-    topic: str | None = None
-
-
 class QueueEntries(msgspec.Struct):
     """QUERY_CONSUME_QUEUE."""
 
@@ -96,7 +91,7 @@ class BrokerConsumeStats(msgspec.Struct):
 
 
 class TopicOfGroup(msgspec.Struct):
-    """QUERY_CONSUME_TIME_SPAN."""
+    """QUERY_CONSUME_TIME_SPAN, QUERY_SUBSCRIPTION_BY_CONSUMER."""
 
     topic: str
     group: str
@@ -128,7 +123,6 @@ read_topic_page = HeaderReader(TopicPage)
 read_group_page = HeaderReader(GroupPage)
 read_delete_group = HeaderReader(DeleteGroup)
 read_group_forbidden = HeaderReader(GroupForbidden)
-read_subscription_question = HeaderReader(SubscriptionQuestion)
 read_queue_entries = HeaderReader(QueueEntries)
 read_consume_stats = HeaderReader(ConsumeStats)
 read_broker_consume_stats = HeaderReader(BrokerConsumeStats)
