@@ -23,7 +23,7 @@ peers: setup ## a JDK, Maven, Go, Apache's jars and its Go client, for the inter
 	@scripts/bootstrap go
 	@$(PY) -m tests.peers
 
-demo: setup ## a name server with a small made-up cluster, and its routes (needs no Java)
+demo: setup ## a name server, two brokers, and messages through them (needs no Java)
 	@$(PY) -m apogeemq.embedded.demo
 
 check: setup ## ruff, mypy --strict, the architecture test

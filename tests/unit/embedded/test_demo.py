@@ -17,11 +17,12 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "TMPDIR": str(folder), "HOME": str(folder), "COLUMNS": "120", "NO_COLOR": "1"}
 
 
-def test_it_shows_routes_watch_and_journal_and_cleans_up(tmp_path: Path) -> None:
+def test_it_shows_messages_routes_watch_and_journal_and_cleans_up(tmp_path: Path) -> None:
     ended = subprocess.run(COMMAND, env=environment(tmp_path), capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "The Name Server boot success." in ended.stdout
-    assert "R--" in ended.stdout
+    assert "The broker[broker-b, " in ended.stdout
+    assert "1000 messages pulled, each of them once" in ended.stdout
     assert "ms later the client knows: orders is served by broker-a." in ended.stdout
     assert '"kind":"broker_left"' in ended.stdout
     assert "What to do next:" in ended.stdout
@@ -34,6 +35,6 @@ def test_it_can_be_interrupted(tmp_path: Path, how: signal.Signals) -> None:
         assert demo.stdout is not None
         assert any(b"boot success" in line for line in demo.stdout)  # read up to there
         demo.send_signal(how)
-        _, errors = demo.communicate(timeout=30)  # until nobody has our pipe: the name server is gone as well
+        _, errors = demo.communicate(timeout=30)  # until nobody has our pipe: the servers are gone as well
     assert (demo.returncode, errors) == (130, b"")
     assert list(tmp_path.iterdir()) == []
