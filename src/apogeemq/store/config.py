@@ -36,8 +36,8 @@ class StoreConfig(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unk
     message_index_enable: bool = True
     max_hash_slot_num: AtLeastOne = INDEX_SLOT_COUNT
     max_index_num: AtLeastOne = INDEX_ITEM_COUNT
-    # Ours: consume queue files that are mapped at once; each takes a descriptor.
-    max_mapped_queue_files: AtLeastOne = 400
+    # Ours: consume queue files that are mapped at once; each takes a descriptor. 0: as many as there is room for.
+    max_mapped_queue_files: Count = 0
     # The kernel reads ahead and keeps pages as it sees fit; one thread writes: no effect.
     transient_store_pool_enable: bool = False
     transient_store_pool_size: Count = 5

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import resource
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,13 @@ from pathlib import Path
 from apogeemq.runtime.atomic_file import sync_folder
 
 _PAGE = 4096
+
+
+def most_maps() -> int:
+    """Half of the descriptors this process may have; the rest is for connections. The kernel's usual limit on maps
+    is 65,530."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(64, min(soft // 2, 32_768)) if soft != resource.RLIM_INFINITY else 32_768
 
 
 class MapCache:

@@ -24,7 +24,7 @@ from apogeemq.store.commit_log import CommitLog
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.consume_queue import ConsumeQueue
 from apogeemq.store.key_index import KeyIndex
-from apogeemq.store.mapped_file import MapCache
+from apogeemq.store.mapped_file import MapCache, most_maps
 from apogeemq.store.results import BatchPart, GetStatus, Got, NewMessage, Put, PutBatch
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class MessageStore:
         self.last_store_time = 0
         self.index_failure_count = 0
         self._queue_root = root / "consumequeue"
-        self._maps = MapCache(config.max_mapped_queue_files)
+        self._maps = MapCache(config.max_mapped_queue_files or most_maps())
         self._tags_code_of = tags_code_of
         self._is_indexed = config.message_index_enable
         self.waiting: dict[tuple[str, int], Waiter] = {}
