@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -25,7 +26,17 @@ class Family(msgspec.Struct, frozen=True):
     samples: list[Sample]
 
 
-def render(families: Iterable[Family]) -> tuple[str, bytes]:
+class HistogramFamily(msgspec.Struct, frozen=True):
+    """How often something took how long: `counts` has one class more than there are upper bounds."""
+
+    name: str
+    help: str
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    total: float
+
+
+def render(families: Iterable[Family | HistogramFamily]) -> tuple[str, bytes]:
     """Content type and text, the process's own figures (memory, descriptors, CPU time) included."""
     from prometheus_client import CollectorRegistry, ProcessCollector  # 10 MB, for servers that are scraped
     from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -39,7 +50,7 @@ def render(families: Iterable[Family]) -> tuple[str, bytes]:
 class _Collector:
     """What prometheus_client asks for the families of one scrape."""
 
-    def __init__(self, families: list[Family]) -> None:
+    def __init__(self, families: list[Family | HistogramFamily]) -> None:
         self._families = families
 
     def collect(self) -> Iterator[Metric]:
@@ -47,8 +58,20 @@ class _Collector:
 
         shapes: dict[str, Any] = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
         for family in self._families:
+            if isinstance(family, HistogramFamily):
+                yield _histogram(family)
+                continue
             names = list(family.samples[0].labels) if family.samples else []
             metric: Metric = shapes[family.kind](family.name, family.help, labels=names)
             for sample in family.samples:
                 metric.add_metric([sample.labels[name] for name in names], sample.value)  # type: ignore[attr-defined]
             yield metric
+
+
+def _histogram(family: HistogramFamily) -> Metric:
+    from prometheus_client.core import HistogramMetricFamily
+    from prometheus_client.utils import floatToGoString
+
+    bounds = [*map(floatToGoString, family.bounds), "+Inf"]
+    buckets = list(zip(bounds, accumulate(family.counts), strict=True))
+    return HistogramMetricFamily(family.name, family.help, buckets=buckets, sum_value=family.total)

@@ -7,7 +7,7 @@ import sys
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from apogeemq.runtime.metrics import Family, Sample, render
+from apogeemq.runtime.metrics import Family, HistogramFamily, Sample, render
 
 
 def test_families_are_rendered_with_labels_and_help() -> None:
@@ -43,3 +43,16 @@ def test_process_figures_are_included() -> None:
 def test_prometheus_client_is_loaded_only_when_somebody_asks() -> None:
     code = "import sys, apogeemq.runtime.metrics; sys.exit('prometheus_client' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_histogram_counts_up() -> None:
+    family = HistogramFamily("apogee_put_seconds", "Time.", (0.001, 0.5), (3, 2, 1), 4.25)
+    _, text = render([family])
+    lines = [line for line in text.decode().splitlines() if line.startswith("apogee_put_seconds")]
+    assert lines == [
+        'apogee_put_seconds_bucket{le="0.001"} 3.0',
+        'apogee_put_seconds_bucket{le="0.5"} 5.0',
+        'apogee_put_seconds_bucket{le="+Inf"} 6.0',
+        "apogee_put_seconds_count 6.0",
+        "apogee_put_seconds_sum 4.25",
+    ]
