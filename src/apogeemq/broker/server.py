@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from apogeemq.broker.administration import install_administration
 from apogeemq.broker.config import FAST_PORT_STEP, BrokerConfig, ServerSettings
+from apogeemq.broker.figures.runtime_info import RuntimeParts
 from apogeemq.broker.handlers.clients import ClientHandlers
 from apogeemq.broker.handlers.locks import LockHandlers
 from apogeemq.broker.handlers.offsets import OffsetHandlers
@@ -26,7 +27,6 @@ from apogeemq.broker.outward import Outward
 from apogeemq.broker.promises import FlushPromises
 from apogeemq.broker.putting import Putter
 from apogeemq.broker.registration import Registration
-from apogeemq.broker.runtime_info import RuntimeParts
 from apogeemq.broker.services.delays import TICK_SECONDS, DelayedDelivery
 from apogeemq.broker.services.held_pulls import HeldPulls
 from apogeemq.broker.services.spread_topics import TopicSpreading
@@ -36,6 +36,7 @@ from apogeemq.broker.tables.delay_offsets import DelayOffsets
 from apogeemq.broker.tables.system_topics import system_topics
 from apogeemq.errors import ConfigError
 from apogeemq.model.delays import DelayLevels
+from apogeemq.model.routes import DataVersion
 from apogeemq.model.topics import TopicConfig
 from apogeemq.protocol.codes import RequestCode
 from apogeemq.store.opening import OpenStore
@@ -161,6 +162,8 @@ class Broker:
     def _add_system_topics(self) -> None:
         """A topic that is kept already stays as people set it."""
         topics = self.state.topics
+        if topics.data_version == DataVersion():
+            topics.data_version = DataVersion(timestamp=self.state.now_ms())  # of two brokers the newer one is known
         for config in system_topics(self.settings.config):
             topics.own_system_topics.add(config.topic_name)
             topics.topics.setdefault(config.topic_name, config)
