@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from apogeemq.broker.figures.runtime_info import RuntimeParts
 from apogeemq.broker.handlers.admin_consumers import ConsumeStatusHandlers
 from apogeemq.broker.handlers.admin_groups import GroupHandlers
 from apogeemq.broker.handlers.admin_offsets import OffsetAdminHandlers
@@ -11,7 +12,6 @@ from apogeemq.broker.handlers.admin_status import ConfigStore, StatusHandlers
 from apogeemq.broker.handlers.admin_topic_status import TopicStatusHandlers
 from apogeemq.broker.handlers.admin_topics import TopicHandlers
 from apogeemq.broker.handlers.assignments import AssignmentHandlers
-from apogeemq.broker.runtime_info import RuntimeParts
 from apogeemq.model.routes import TopicRoute
 from apogeemq.transport.dispatch import Dispatcher
 

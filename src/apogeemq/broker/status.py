@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from apogeemq import __version__
-from apogeemq.broker.metrics import families
+from apogeemq.broker.figures.metrics import families
 from apogeemq.runtime.metrics import render
 from apogeemq.runtime.status_http import Page, Response
 

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from apogeemq.broker.runtime_info import RuntimeParts, runtime_info
+from apogeemq.broker.figures.runtime_info import RuntimeParts, runtime_info
 from apogeemq.broker.services.stat_windows import Gain, TableWindows, Window
 from apogeemq.errors import RequestRefused
 from apogeemq.model.routes import DataVersion
