@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.interop.java_cluster import BROKER, SERVERS_ARE_APACHES, Clients, Cluster, Tools, start_servers
 from tests.peers import apache
+from tests.peers.java_client import ClientShell
 from tests.peers.netns import NetNamespace, NetNamespaceUnavailable
 
 
@@ -33,3 +35,40 @@ def make_netns(peers: None) -> Iterator[Callable[[], NetNamespace]]:
                 pytest.skip(str(unavailable))
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def tools(peers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
+    """The Java client and `mqadmin`, warm, for all modules: starting them takes longer than most tests."""
+    with contextlib.ExitStack() as stack:
+        # Apache's broker listens on all addresses with one of its ports.
+        netns = stack.enter_context(NetNamespace()) if SERVERS_ARE_APACHES else None
+        clients = ClientShell(apache.V5, work_dir=tmp_path_factory.mktemp("clients"), netns=netns)
+        mqadmin = apache.AdminShell(apache.V5, work_dir=tmp_path_factory.mktemp("mqadmin"), netns=netns)
+        for shell in (mqadmin, clients):
+            stack.callback(shell.kill)
+            shell.launch()
+        for shell in (mqadmin, clients):
+            shell.wait_until_ready()
+        yield Tools(clients, mqadmin, netns)
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    request: pytest.FixtureRequest, tools: Tools, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """A name server and a broker for one module, whose BROKER_PROPERTIES configure it."""
+    folder = tmp_path_factory.mktemp("servers")
+    name_server, broker = start_servers(tools, folder, getattr(request.module, "BROKER_PROPERTIES", {}))
+    with name_server, broker:
+        cluster = Cluster(tools, name_server, broker)
+        cluster.wait_for_route(BROKER)
+        yield cluster
+
+
+@pytest.fixture
+def clients(cluster: Cluster) -> Iterator[Clients]:
+    """Java clients of one test; shut down after it."""
+    started = Clients(cluster)
+    yield started
+    started.stop_all()
