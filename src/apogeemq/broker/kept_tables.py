@@ -28,8 +28,8 @@ class KeptTables:
         self._saved_offset_changes = self._saved_delay_changes = 0
         self._is_wanted = asyncio.Event()
         state.groups.on_change = self.groups_changed
-        state.keep_topics = self._topics.save_if_changed
-        state.keep_groups = self._groups.save_if_changed
+        state.keep_topics = self._topics.save
+        state.keep_groups = self._groups.save
 
     @property
     def failure_count(self) -> int:

@@ -58,8 +58,8 @@ class BrokerState:
         # A table that was never changed is as old as the broker; one that is read from its file has its own version.
         never_changed = DataVersion(timestamp=self.start_time_ms)
         self.topics.data_version = self.groups.data_version = self.offsets.data_version = never_changed
-        # Set by the server, whose parts these are: make a changed table durable, have held pulls of a topic look
-        # again, register with the name servers without waiting for the next time.
+        # Set by the server, whose parts these are: make a changed table durable (or StorageFailed), have held pulls of
+        # a topic look again, register with the name servers without waiting for the next time.
         self.keep_topics: Callable[[], Awaitable[None]] = _nothing
         self.keep_groups: Callable[[], Awaitable[None]] = _nothing
         self.wake_pulls: Callable[[str], None] = lambda topic: None

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 
 
 def answer_when_kept(keep: Callable[[], Awaitable[None]], answer: bytes) -> asyncio.Future[bytes]:
-    """The table is written whether or not whoever asked is still there."""
+    """`keep` raises StorageFailed when it could not be; that is the answer then."""
 
     async def wait() -> bytes:
-        await asyncio.shield(asyncio.ensure_future(keep()))
+        await keep()
         return answer
 
     return asyncio.ensure_future(wait())

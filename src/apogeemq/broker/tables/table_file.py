@@ -22,6 +22,7 @@ class TableFile:
         self._is_dirty = False
         self._turn = asyncio.Lock()
         self.failure_count = 0
+        self._problem: StorageFailed | None = None  # of the last attempt
 
     def load(self, take: Callable[[bytes], None]) -> bool:
         """False when there is no file yet. StorageFailed when there is one that cannot be read."""
@@ -34,6 +35,12 @@ class TableFile:
 
     def changed(self) -> None:
         self._is_dirty = True
+
+    async def save(self) -> None:
+        """StorageFailed when what it holds now is not on the disk."""
+        await self.save_if_changed()
+        if self._problem is not None:
+            raise self._problem
 
     async def save_if_changed(self) -> None:
         """A failure is logged and tried again next time."""
@@ -51,7 +58,9 @@ class TableFile:
     def _write(self, content: bytes) -> None:
         try:
             write_atomically(self._path, content)
+            self._problem = None
         except StorageFailed as error:
+            self._problem = error
             self._is_dirty = True
             self.failure_count += 1
             log.error("%s", error)
