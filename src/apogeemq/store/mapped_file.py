@@ -116,6 +116,9 @@ class MappedFile:
                 self._map = mmap.mmap(descriptor, self.size)
             finally:
                 os.close(descriptor)
+            if self._cache is not None:
+                # One of thousands: the first touch of it shall not make the kernel read megabytes of it ahead.
+                self._map.madvise(mmap.MADV_RANDOM)
         return self._map
 
     def read(self, position: int, length: int) -> bytes:
