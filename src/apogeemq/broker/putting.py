@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 
 _SCHEDULE_PART = topic_part(SCHEDULE_TOPIC.encode())
 _MAX_REMEMBERED_TOPICS = 100_000
+_LEVEL = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
 NO_ROOM_REMARK = "create mapped file failed, server is busy or broken."
 
@@ -107,8 +109,10 @@ class Putter:
 
     def _delayed(self, message: NewMessage, text: str) -> NewMessage:
         """The message as the schedule topic keeps it until it is due; where it belongs is in its properties."""
-        if not text.lstrip("-").isdigit():
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the property {names.DELAY} is {text!r}, not a level")
+        if _LEVEL.fullmatch(text) is None:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"the property {names.DELAY} is {text[:100]!r}, not a level"
+            )
         level = min(level_of(text), self._delays.max_level)
         if level <= 0 or message.system_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
             return message

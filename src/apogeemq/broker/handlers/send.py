@@ -36,6 +36,7 @@ from apogeemq.protocol.batch import decode_batch
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
 from apogeemq.protocol.headers import broker as headers
+from apogeemq.protocol.record import HOST_FLAGS
 from apogeemq.protocol.remarks import FAQ_HINT
 from apogeemq.protocol.versions import V3_4_9
 from apogeemq.store.config import SYNC_FLUSH
@@ -118,7 +119,7 @@ class SendHandlers:
                 queue_id = 0
                 encoded = encode_properties({**decode_properties(encoded.decode()), **properties}).encode()
         born_host, host_flag = self._hosts.get(channel.address) or self._host_of(channel)
-        system_flag = header.system_flag | host_flag
+        system_flag = header.system_flag & ~HOST_FLAGS | host_flag
         if topic.topic_filter_type == MULTI_TAG:
             system_flag |= MULTI_TAGS
         tags = properties.get(names.TAGS)
@@ -181,7 +182,7 @@ class SendHandlers:
             self._putter.topic_part(header.topic),
             queue_id,
             header.flag,
-            header.system_flag | host_flag | (MULTI_TAGS if topic.topic_filter_type == MULTI_TAG else 0),
+            header.system_flag & ~HOST_FLAGS | host_flag | (MULTI_TAGS if topic.topic_filter_type == MULTI_TAG else 0),
             header.born_time,
             born_host,
             self._state.store_host,
@@ -268,9 +269,9 @@ class SendHandlers:
 
     def _checked_queue(self, channel: Channel, header: Header, topic: TopicConfig) -> int:
         queue_id = header.queue_id
-        if queue_id < 0:
-            return random.randrange(max(topic.write_queue_nums, 1))
-        if queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
+        if queue_id < 0 < topic.write_queue_nums:
+            return random.randrange(topic.write_queue_nums)
+        if queue_id < 0 or queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER,
                 f"request queueId[{queue_id}] is illegal, {described(topic)} Producer: {channel.peer}",
