@@ -52,13 +52,16 @@ class OffsetHandlers:
             raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.consumerGroup} not exist!")
         if state.topics.get(header.topic) is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} not exist!")
-        if header.queueId is None or header.queueId < 0:
-            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"QueueId is null, topic is {header.topic}")
-        if header.commitOffset is None or header.commitOffset < 0:
-            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"Offset is null, topic is {header.topic}")
-        if state.offsets.has_reset(header.consumerGroup, header.topic, header.queueId):
+        queue_id, offset = header.queueId, header.commitOffset
+        if queue_id is None or queue_id < 0:
+            problem = "null" if queue_id is None else f"negative ({queue_id})"
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"QueueId is {problem}, topic is {header.topic}")
+        if offset is None or offset < 0:
+            problem = "null" if offset is None else f"negative ({offset})"
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"Offset is {problem}, topic is {header.topic}")
+        if state.offsets.has_reset(header.consumerGroup, header.topic, queue_id):
             return encode_reply(command, remark="Offset has been previously reset")
-        state.offsets.commit(header.consumerGroup, header.topic, header.queueId, header.commitOffset)
+        state.offsets.commit(header.consumerGroup, header.topic, queue_id, offset)
         return encode_reply(command)
 
     def max_offset(self, channel: Channel, command: Command) -> bytes:
