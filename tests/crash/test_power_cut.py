@@ -21,31 +21,36 @@ SEEDS = range(400 if os.environ.get("APOGEE_SOAK") else 12)
 ROUNDS = 4
 
 
-def run_and_cut(sender: Sender, opened: OpenStore, disk: PowerCut, copy: Path, random: Random) -> list[Sent]:
-    """Load, then a power cut that leaves `copy`; gives the messages acknowledged before it."""
+def run(sender: Sender, opened: OpenStore, random: Random) -> list[Sent]:
+    """Load; gives the messages acknowledged up to now."""
     sender.send(opened, random.randrange(20, 300))
     if random.random() < 0.5:
         sender.wait_for_acknowledgements(opened)
         sender.send(opened, random.randrange(40))
-    acknowledged = sender.acknowledged
-    disk.cut(copy, random)
-    return acknowledged
+    return sender.acknowledged
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_acknowledged_message_is_there(tmp_path: Path, seed: int) -> None:
+    """However often the power goes, or the process is killed and then the power goes."""
     random = Random(seed)
     sender = Sender(random)
     kept: list[Sent] = []
     (tmp_path / "0").mkdir()
+    disk = PowerCut(tmp_path / "0")
     for number in range(ROUNDS + 1):
-        root = tmp_path / str(number)
+        root, copy = tmp_path / str(number), tmp_path / str(number + 1)
         sender.power_went(kept)
-        with PowerCut(root).watching() as disk, sender.opened(root) as opened:
+        with disk.watching(), sender.opened(root) as opened:
             assert missing(opened.store, kept) == []
             assert strangers(opened.store, sender.sent) == []
             assert opened.recovered.was_clean is (number == 0)
-            kept = run_and_cut(sender, opened, disk, tmp_path / str(number + 1), random)
+            kept = run(sender, opened, random)
+            if random.random() < 0.3:
+                disk = disk.kill(copy)
+            else:
+                disk.cut(copy, random)
+                disk = PowerCut(copy)
         shutil.rmtree(root)
     assert kept
 
@@ -59,7 +64,8 @@ def test_the_check_fails_when_syncing_is_taken_out(tmp_path: Path) -> None:
         root.mkdir()
         with PowerCut(root).watching() as disk, sender.opened(root) as opened:
             disk.is_honest = False
-            acknowledged = run_and_cut(sender, opened, disk, copy, random)
+            acknowledged = run(sender, opened, random)
+            disk.cut(copy, random)
         try:
             with PowerCut(copy).watching(), sender.opened(copy) as opened:
                 lost += len(missing(opened.store, acknowledged))

@@ -220,6 +220,7 @@ class ConsumeQueue:
         file = self._files.find(position)
         if file is not None:
             file.cut(position - file.start)
+            file.is_new = True  # its name may be known to nobody but the kernel
 
     def _cut_at(self, offset: int) -> None:
         """Forget the messages from a logical offset on."""

@@ -13,6 +13,7 @@ import logging
 from typing import NamedTuple
 
 from apogeemq.protocol.record import Record, is_intact
+from apogeemq.store.layout import could_be_unwritten
 from apogeemq.store.message_store import MessageStore
 from apogeemq.store.upkeep.checkpoint import Checkpoint, read_checkpoint
 
@@ -22,7 +23,6 @@ ABORT_FILE = "abort"
 CHECKPOINT_FILE = "checkpoint"
 _ZEROS_LOOKED_FOR = 1024 * 1024
 _SECTOR = 512
-_ROW_OF_ZEROS = bytes(16)
 
 
 class Recovered(NamedTuple):
@@ -111,6 +111,9 @@ def _bring_up(store: MessageStore, start: int, *, was_clean: bool) -> Recovered:
         queue.cut(end)
         queue.correct_min_offset(store.log.min_offset)
     # What a killed process left is in memory only, perhaps: nothing may become durable before it.
+    if not was_clean:
+        for file in (*store.log.files.files[-2:], *(index_file.mapped for index_file in store.index.files)):
+            file.is_new = True
     store.log.flushed_offset = start
     store.log.flush(end)
     return Recovered(was_clean, start, count, end, cut_bytes)
@@ -142,7 +145,7 @@ def _is_torn(store: MessageStore, record: Record) -> bool:
     if b"\0" not in record.properties and b"\0" not in record.topic:
         return False
     tail = record.topic + b"\1\1" + record.properties  # the two bytes of the length between them may be zeros
-    if (tail.endswith(b"\0") or _ROW_OF_ZEROS in tail) and not _is_followed(store, record):
+    if could_be_unwritten(tail) and not _is_followed(store, record):
         return True
     at = record.physical_offset + record.size - len(tail)
     while tail:

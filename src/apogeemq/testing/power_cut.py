@@ -6,6 +6,9 @@ fdatasync of this process and remembers what each made durable:
 - of a file, its content when the call began;
 - of a folder, its names.
 
+`kill` gives a copy with all that was written, as after `kill -9`, and the disk to go on with: it still knows what of it
+is durable.
+
 `cut` writes a copy that a machine might find after a power cut at this moment: everything durable, and of all that
 changed since, any part, sector by sector and name by name, as chance has it. A file whose folder was not synced may be
 missing though its content was; a deleted one may be back; a file that was never synced has any of its sectors, or none.
@@ -14,6 +17,7 @@ missing though its content was; a deleted one may be back; a file that was never
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,9 +46,9 @@ class PowerCut:
 
     @contextmanager
     def watching(self) -> Iterator[PowerCut]:
-        for folder, _, names in os.walk(self._root):
-            for path in (folder, *(os.path.join(folder, name) for name in names)):
-                self._remember(Path(path))
+        if not self._names:
+            for path in self._paths():
+                self._remember(path)
         try:
             with (
                 patch.object(os, "fsync", self._wrap(os.fsync)),
@@ -88,6 +92,23 @@ class PowerCut:
         """Write into a new folder what a machine might find."""
         with self._lock:
             _Remains(self._content, self._names, self._held, random).write_folder(self._root, target)
+
+    def kill(self, target: Path) -> PowerCut:
+        """Copy everything as it is; gives the disk the copy is on."""
+        with self._lock:
+            shutil.copytree(self._root, target)
+            disk = PowerCut(target)
+            new = {path.stat().st_ino: (target / path.relative_to(self._root)).stat().st_ino for path in self._paths()}
+            disk._content = {new[inode]: content for inode, content in self._content.items() if inode in new}
+            disk._names = {
+                new[folder]: {name: new[inode] for name, inode in names.items() if inode in new}
+                for folder, names in self._names.items()
+                if folder in new
+            }
+            return disk
+
+    def _paths(self) -> list[Path]:
+        return [self._root, *self._root.rglob("*")]
 
 
 class _Remains:

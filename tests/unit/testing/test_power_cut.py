@@ -133,3 +133,22 @@ def test_a_disk_that_lies_keeps_nothing(disk: PowerCut, root: Path, tmp_path: Pa
 def test_other_folders_are_not_its_affair(disk: PowerCut, tmp_path: Path) -> None:
     write(tmp_path / "elsewhere", b"1", synced=True)
     assert disk.sync_count == 0
+
+
+def test_a_killed_process_leaves_all_it_wrote_but_that_is_not_durable(
+    disk: PowerCut, root: Path, tmp_path: Path
+) -> None:
+    write(root / "before", b"1" * 100, synced=True)
+    write(root / "before", b"2" * 100, synced=False)
+    write(root / "new", b"n", synced=False)
+    killed = tmp_path / "killed"
+    after = disk.kill(killed)
+    assert (killed / "before").read_bytes()[:101] == b"2" * 100 + b"b"
+    assert (killed / "new").read_bytes() == b"n"
+    with after.watching():
+        assert {None, b"n"} < remains(after, tmp_path, content("new")) <= {None, b"n", b"", b"\0"}
+        for path in (killed / "before", killed / "new"):
+            write(path, b"", synced=True)
+        sync_folder(killed)
+        assert remains(after, tmp_path / "again", content("before")) == {b"2" * 100 + b"b" * 1900}
+        assert remains(after, tmp_path / "again 2", content("new")) == {b"n"}
