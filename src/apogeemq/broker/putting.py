@@ -16,6 +16,7 @@ from apogeemq.model.properties import MAX_SIZE, decode_properties, encode_proper
 from apogeemq.model.topics import SCHEDULE_TOPIC
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.record import topic_part
+from apogeemq.store.layout import could_be_unwritten
 from apogeemq.store.message_store import MessageStore
 from apogeemq.store.results import BatchPart, NewMessage, Put, PutBatch
 
@@ -58,6 +59,8 @@ class Putter:
         """`properties` are those of the message, decoded. RequestRefused when it cannot be stored."""
         if len(message.body) > self.max_message_size or len(message.properties) > MAX_SIZE:
             raise self._too_large()
+        if b"\0" in message.properties:
+            self.check_zeros(message.properties)
         if names.DELAY in properties:
             message = self._delayed(message, properties[names.DELAY])
         return self.put_as_it_is(message)
@@ -82,6 +85,14 @@ class Putter:
     def check_sizes(self, body_size: int, properties_size: int) -> None:
         if body_size > self.max_message_size or properties_size > MAX_SIZE:
             raise self._too_large()
+
+    def check_zeros(self, properties: bytes) -> None:
+        """After a crash such a message, and all after it, would be taken for one that was never written whole."""
+        if could_be_unwritten(properties):
+            self.failure_count += 1
+            raise RequestRefused(
+                ResponseCode.MESSAGE_ILLEGAL, "the message is illegal, its properties hold a row of zero bytes"
+            )
 
     def _too_large(self) -> RequestRefused:
         self.failure_count += 1

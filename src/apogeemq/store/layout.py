@@ -40,3 +40,12 @@ assert INDEX_FILE_SIZE == 420_000_040
 def file_name(start: int) -> str:
     """Of a commit log or consume queue file: the offset of its first byte."""
     return f"{start:020d}"
+
+
+# A record's topic and properties have no checksum. Zeros in a row or at their end may be bytes that were never written,
+# so that no message is taken in that has them.
+_UNWRITTEN_ROW: Final = bytes(16)
+
+
+def could_be_unwritten(text: bytes) -> bool:
+    return text.endswith(b"\0") or _UNWRITTEN_ROW in text

@@ -209,6 +209,7 @@ class SendHandlers:
                 raise _illegal("the batch holds no message")
             parts = []
             for flag, part_body, encoded in messages:
+                self._putter.check_zeros(encoded)
                 properties = decode_properties(encoded.decode())
                 tags = properties.get(names.TAGS)
                 parts.append(
