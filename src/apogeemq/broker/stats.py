@@ -19,12 +19,12 @@ class Counts:
         self.messages = 0
         self.size = 0
         self.times = 0  # requests; a batch is one
+        self._sampled = (0, 0, 0)
 
     def add(self, other: Counts) -> None:
         self.messages += other.messages
         self.size += other.size
         self.times += other.times
-        self._sampled = (0, 0, 0)
 
     def take_sample(self) -> tuple[int, int, int] | None:
         """Messages, size and times as they were the last time; None when they are the same."""
