@@ -75,9 +75,6 @@ class CommitLog:
         # No power cut may leave the next file without this one.
         if not is_first and files[-1].is_new:
             files[-1].sync_with_name()
-        # No power cut may leave the next file without this one.
-        if not is_first and files[-1].is_new:
-            files[-1].sync_with_name()
         fresh = self.files.append_file(self.max_offset if is_first else None)
         self._start = self.max_offset = fresh.start
 
