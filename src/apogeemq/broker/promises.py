@@ -21,12 +21,22 @@ class _Waiting(NamedTuple):
 
 
 class FlushPromises:
-    """`request_flush` wakes the flush thread; `flushed` and `failed` are called on the loop."""
+    """`request_flush` wakes the flush thread; `flushed` and `failed` are called on the loop.
 
-    def __init__(self, loop: AbstractEventLoop, request_flush: Callable[[], None], timeout_ms: int) -> None:
+    `flushed_offset` says how far the thread has got: it tells of a flush only those who wait already.
+    """
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        request_flush: Callable[[], None],
+        timeout_ms: int,
+        flushed_offset: Callable[[], int],
+    ) -> None:
         self._loop = loop
         self._request_flush = request_flush
         self._timeout_ms = timeout_ms
+        self._flushed_offset = flushed_offset
         self._waiting: deque[_Waiting] = deque()
 
     def __len__(self) -> int:
@@ -38,7 +48,10 @@ class FlushPromises:
         """`kept` when the log is flushed up to an offset; what `not_kept` gives when that fails or takes too long."""
         answer: Future[bytes] = self._loop.create_future()
         self._waiting.append(_Waiting(end_offset, now_ms + self._timeout_ms, answer, kept, not_kept))
-        self._request_flush()
+        if (flushed := self._flushed_offset()) >= end_offset:
+            self.flushed(flushed)
+        else:
+            self._request_flush()
         return answer
 
     def flushed(self, offset: int) -> None:

@@ -104,7 +104,9 @@ class Broker:
             lambda error: self._flush_failed(loop),
         )
         self._opened = opened
-        self.promises = FlushPromises(loop, opened.request_flush, self.settings.store.sync_flush_timeout)
+        self.promises = FlushPromises(
+            loop, opened.request_flush, self.settings.store.sync_flush_timeout, lambda: opened.flushed_offset
+        )
         advertised = await _host_bytes(self.settings.advertised_host())
         host, port = self._listen(config)
         self._make_parts(loop, opened, advertised, port)
