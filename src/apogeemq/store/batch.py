@@ -8,6 +8,7 @@ from itertools import chain
 from struct import Struct
 
 from apogeemq.protocol.record import CRC_MASK, HEADS, HOST_FLAGS, crc32
+from apogeemq.store.key_hash import key_hash
 from apogeemq.store.layout import QUEUE_ENTRY_FIELDS
 from apogeemq.store.results import BatchPart, NewMessage
 
@@ -78,3 +79,15 @@ def encode_entries(parts: Sequence[BatchPart], sizes: Sequence[int], physical_of
     tags_codes = [part.tags_code for part in parts]
     fields = chain.from_iterable(zip(physical_offsets, sizes, tags_codes, strict=True))
     return _entries_of(len(parts))(*fields)
+
+
+def keys_of_batch(
+    topic: str, parts: Sequence[BatchPart], physical_offsets: Sequence[int]
+) -> tuple[list[int], Sequence[int]]:
+    """For the key index: the hash of each key, and where its message is."""
+    hashes = [key_hash(topic, key) for part in parts for key in part.keys]
+    if any(len(part.keys) != 1 for part in parts):
+        physical_offsets = [
+            offset for part, offset in zip(parts, physical_offsets, strict=True) for _ in range(len(part.keys))
+        ]
+    return hashes, physical_offsets

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import mmap
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain, repeat
+from itertools import count as word_numbers
 from pathlib import Path
 from struct import Struct
 from sys import byteorder
@@ -25,11 +28,18 @@ _REPAIR_STEP = 65_536  # items
 
 _WORD = 4
 _HEADER_WORDS = INDEX_HEADER_SIZE // _WORD
-_PREVIOUS_WORD = INDEX_ITEM_SIZE // _WORD - 1  # in an item
+_ITEM_WORDS = INDEX_ITEM_SIZE // _WORD
+_PREVIOUS_WORD = _ITEM_WORDS - 1  # in an item
 
-_pack_item_start = Struct(">iqi").pack_into  # key hash, physical offset, seconds; the previous item is copied
+_ITEM_START = "iqi"  # key hash, physical offset, seconds; the previous item's number is copied from the slot
+_pack_item_start = Struct(">" + _ITEM_START).pack_into
 _pack_slot = INDEX_SLOT.pack_into
 _items = INDEX_ITEM.iter_unpack
+
+
+@lru_cache(maxsize=256)
+def _item_starts_of(count: int) -> Callable[..., None]:
+    return Struct(">" + (_ITEM_START + "4x") * count).pack_into
 
 
 class IndexFile:
@@ -37,6 +47,7 @@ class IndexFile:
         "_file",
         "_item_count",
         "_items_at",
+        "_items_word",
         "_map",
         "_room",
         "_seconds",
@@ -55,6 +66,7 @@ class IndexFile:
         self._slot_count = slot_count
         self._item_count = item_count
         self._items_at = INDEX_HEADER_SIZE + slot_count * INDEX_SLOT.size
+        self._items_word = self._items_at // _WORD
         self._file = MappedFile(path, 0, self._items_at + item_count * INDEX_ITEM_SIZE, _RESERVE_STEP)
         self.begin_time = self.end_time = self.begin_offset = self.end_offset = 0
         self.used_slots = 0
@@ -99,20 +111,50 @@ class IndexFile:
         if number >= self._room:
             self._make_room(physical_offset, store_time)
         if store_time != self.end_time:
-            self.end_time = store_time
-            self._seconds = min(max((store_time - self.begin_time) // 1000, 0), _MAX_SECONDS)
-        slot_word = _HEADER_WORDS + hash_value % self._slot_count
-        item_at = self._items_at + number * INDEX_ITEM_SIZE
+            self._tell_time(store_time)
+        slot_word = hash_value % self._slot_count + _HEADER_WORDS
+        item_word = self._items_word + number * _ITEM_WORDS
         words: memoryview = self._words  # type: ignore[assignment]
         data: mmap.mmap = self._map  # type: ignore[assignment]
         previous = words[slot_word]
         if not previous:
             self.used_slots += 1
-        _pack_item_start(data, item_at, hash_value, physical_offset, self._seconds)
-        words[item_at // _WORD + _PREVIOUS_WORD] = previous
+        _pack_item_start(data, item_word * _WORD, hash_value, physical_offset, self._seconds)
+        words[item_word + _PREVIOUS_WORD] = previous
         _pack_slot(data, slot_word * _WORD, number)
         self.end_offset = physical_offset
         self.next_item = number + 1
+
+    def put_many(self, hashes: Sequence[int], physical_offsets: Sequence[int], store_time: int) -> int:
+        """Items of one moment, as many as there is room for and at least one; gives how many. May raise OSError."""
+        number = self.next_item
+        if number >= self._room:
+            self._make_room(physical_offsets[0], store_time)
+        if store_time != self.end_time:
+            self._tell_time(store_time)
+        count = min(len(hashes), self._room - number)
+        hashes, physical_offsets = hashes[:count], physical_offsets[:count]
+        item_word = self._items_word + number * _ITEM_WORDS
+        words: memoryview = self._words  # type: ignore[assignment]
+        data: mmap.mmap = self._map  # type: ignore[assignment]
+        fields = chain.from_iterable(zip(hashes, physical_offsets, repeat(self._seconds)))
+        _item_starts_of(count)(data, item_word * _WORD, *fields)
+        slot_count, used = self._slot_count, 0
+        for hash_value, previous_word in zip(hashes, word_numbers(item_word + _PREVIOUS_WORD, _ITEM_WORDS)):
+            slot_word = hash_value % slot_count + _HEADER_WORDS
+            words[previous_word] = previous = words[slot_word]
+            if not previous:
+                used += 1
+            _pack_slot(data, slot_word * _WORD, number)
+            number += 1
+        self.used_slots += used
+        self.end_offset = physical_offsets[-1]
+        self.next_item = number
+        return count
+
+    def _tell_time(self, store_time: int) -> None:
+        self.end_time = store_time
+        self._seconds = min(max((store_time - self.begin_time) // 1000, 0), _MAX_SECONDS)
 
     def _make_room(self, physical_offset: int, store_time: int) -> None:
         """Reserve blocks for the next item and some more, and keep the map at hand."""
@@ -176,7 +218,7 @@ class IndexFile:
         header = INDEX_HEADER.unpack(self._file.read(0, INDEX_HEADER_SIZE))
         self.begin_time, self.end_time, self.begin_offset, self.end_offset, self.used_slots, next_item = header
         self.next_item = min(max(next_item, _FIRST_ITEM), self._item_count)
-        self._seconds = min(max((self.end_time - self.begin_time) // 1000, 0), _MAX_SECONDS)
+        self._tell_time(self.end_time)
 
     def repair(self, physical_offset: int) -> bool:
         """After a crash: keep the items of messages before an offset, and make slots and header of them.

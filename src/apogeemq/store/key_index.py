@@ -85,6 +85,15 @@ class KeyIndex:
                 file = self._next_file(store_time)
             file.put(key_hash(topic, key), physical_offset, store_time)
 
+    def put_many(self, hashes: Sequence[int], physical_offsets: Sequence[int], store_time: int) -> None:
+        """`key_hash` of each key of several messages, and where these are; all of one moment. May raise OSError."""
+        done = 0
+        while done < len(hashes):
+            file = self.files[-1] if self.files else None
+            if file is None or file.next_item >= self._item_count:
+                file = self._next_file(store_time)
+            done += file.put_many(hashes[done:], physical_offsets[done:], store_time)
+
     def _next_file(self, store_time: int) -> IndexFile:
         moment = datetime.fromtimestamp(store_time / 1000)
         name = moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"

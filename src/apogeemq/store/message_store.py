@@ -18,7 +18,7 @@ from apogeemq.model import properties as names
 from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from apogeemq.model.properties import decode_properties
 from apogeemq.protocol.record import CRC_MASK, HEADS, HOST_FLAGS, Record, crc32
-from apogeemq.store.batch import batch_sizes, encode_batch, encode_entries
+from apogeemq.store.batch import batch_sizes, encode_batch, encode_entries, keys_of_batch
 from apogeemq.store.collecting import collect
 from apogeemq.store.commit_log import CommitLog
 from apogeemq.store.config import StoreConfig
@@ -105,7 +105,10 @@ class MessageStore:
         if is_for_queue:
             queue.append(physical_offset, size, message.tags_code)
         if message.keys and self._is_indexed:
-            self._index(topic, message.keys, physical_offset, store_time)
+            try:
+                self.index.put(topic, message.keys, physical_offset, store_time)
+            except OSError as error:
+                self._is_not_indexed(physical_offset, error)
         if self.waiting and is_for_queue:
             waiter = self.waiting.get((topic, queue_id))
             if waiter is not None:
@@ -131,22 +134,28 @@ class MessageStore:
         self.log.put(encode_batch(shared, parts, sizes, offsets, first_offset, store_time))
         queue.append_many(encode_entries(parts, sizes, offsets), physical_offset + total_size)
         if self._is_indexed:
-            for offset, part in zip(offsets, parts, strict=True):
-                self._index(topic, part.keys, offset, store_time)
+            try:
+                self.index.put_many(*keys_of_batch(topic, parts, offsets), store_time)
+            except OSError as error:
+                self._is_not_indexed(physical_offset, error)
         if self.waiting:
-            for queue_offset, part in enumerate(parts, first_offset):
-                waiter = self.waiting.get((topic, queue_id))
-                if waiter is None:
-                    break
-                waiter(queue_offset, part.tags_code, store_time, part.properties)
+            self._tell_of_batch(topic, queue_id, parts, first_offset, store_time)
         return PutBatch(offsets, first_offset, total_size, store_time)
 
-    def _index(self, topic: str, keys: Sequence[str], physical_offset: int, store_time: int) -> None:
-        try:
-            self.index.put(topic, keys, physical_offset, store_time)
-        except OSError as error:  # the message is stored and can be read; it cannot be found by key
-            self.index_failure_count += 1
-            log.error("the message at %d is not in the key index: %s", physical_offset, error)
+    def _tell_of_batch(
+        self, topic: str, queue_id: int, parts: Sequence[BatchPart], queue_offset: int, store_time: int
+    ) -> None:
+        for part in parts:
+            waiter = self.waiting.get((topic, queue_id))
+            if waiter is None:
+                return
+            waiter(queue_offset, part.tags_code, store_time, part.properties)
+            queue_offset += 1
+
+    def _is_not_indexed(self, physical_offset: int, error: OSError) -> None:
+        """The message is stored and can be read; it cannot be found by key."""
+        self.index_failure_count += 1
+        log.error("the message at %d is not in the key index: %s", physical_offset, error)
 
     def dispatch(self, record: Record) -> None:
         """Bring queue and index up to a record of the log; what they have already stays as it is."""
