@@ -39,6 +39,7 @@ from apogeemq.model.delays import DelayLevels
 from apogeemq.model.routes import DataVersion
 from apogeemq.model.topics import TopicConfig
 from apogeemq.protocol.codes import RequestCode
+from apogeemq.store.config import SYNC_FLUSH
 from apogeemq.store.opening import OpenStore
 from apogeemq.transport.broker_registration import BrokerIdentity
 from apogeemq.transport.channel import Channel
@@ -89,6 +90,7 @@ class Broker:
         self.outward: Outward
         self.registration: Registration
         self.spreading: TopicSpreading
+        self._sends: SendHandlers
         self._clients: ClientHandlers
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -172,7 +174,8 @@ class Broker:
 
     def _install_handlers(self) -> None:
         state, dispatcher = self.state, self.dispatcher
-        SendHandlers(state, self.putter).install(dispatcher)
+        self._sends = SendHandlers(state, self.putter)
+        self._sends.install(dispatcher)
         SendBackHandlers(state, self.putter).install(dispatcher)
         PullHandlers(state, self.held).install(dispatcher)
         OffsetHandlers(state).install(dispatcher)
@@ -287,6 +290,7 @@ class Broker:
         limits = _limits(self.state.config)
         self.server.limits = self.fast_server.limits = limits
         self.putter.max_message_size = self.state.store_config.max_message_size
+        self._sends.is_sync = self.state.store_config.flush_disk_type == SYNC_FLUSH
 
     def _topics_changed(self, changed: list[TopicConfig]) -> None:
         self.tables.topics_changed()

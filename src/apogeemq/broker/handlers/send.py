@@ -61,7 +61,7 @@ class SendHandlers:
         self._store_flag = STORE_HOST_IPV6 if len(state.store_host) > 8 else 0
         self._hosts: dict[tuple[str, int], tuple[bytes, int]] = {}
         self._config = state.config
-        self._is_sync = state.store_config.flush_disk_type == SYNC_FLUSH
+        self.is_sync = state.store_config.flush_disk_type == SYNC_FLUSH
         self._count = 0
 
     def install(self, dispatcher: Dispatcher) -> None:
@@ -84,7 +84,7 @@ class SendHandlers:
             if topic is None or header.topic in NO_SEND_TOPICS or self._config.broker_permission != PERM_READ_WRITE:
                 topic = self._checked_topic(channel, command, header)
             if self._config.start_accept_send_request_time_stamp or (
-                self._is_sync and len(self._state.promises) >= self._config.send_thread_pool_queue_capacity
+                self.is_sync and len(self._state.promises) >= self._config.send_thread_pool_queue_capacity
             ):
                 self._check_time_and_load()
             reply = (self._put_batch if header.is_batch else self._put_one)(channel, command, header, topic)
@@ -144,7 +144,7 @@ class SendHandlers:
         )
         self._state.stats.put(name, 1, put.size)
         reply = self._replies.stored(command, put.physical_offset, queue_id, put.queue_offset, unique_key)
-        if self._is_sync and properties.get(names.WAIT) != "false":
+        if self.is_sync and properties.get(names.WAIT) != "false":
             not_kept = partial(self._not_kept, command, [put.physical_offset], queue_id, put.queue_offset, unique_key)
             return self._state.promises.answer_when_kept(
                 put.physical_offset + put.size, put.store_time, reply, not_kept
@@ -196,7 +196,7 @@ class SendHandlers:
         put = self._putter.put_batch(shared, parts)
         self._state.stats.put(header.topic, len(parts), put.size)
         reply = self._replies.stored_batch(command, put.physical_offsets, queue_id, put.queue_offset)
-        if self._is_sync:
+        if self.is_sync:
             not_kept = partial(self._not_kept, command, put.physical_offsets, queue_id, put.queue_offset, "")
             return self._state.promises.answer_when_kept(put.end, put.store_time, reply, not_kept)
         return reply
@@ -247,7 +247,7 @@ class SendHandlers:
                 ResponseCode.SYSTEM_ERROR,
                 f"broker unable to service, until {config.start_accept_send_request_time_stamp} ms since 1970",
             )
-        if self._is_sync and len(self._state.promises) >= config.send_thread_pool_queue_capacity:
+        if self.is_sync and len(self._state.promises) >= config.send_thread_pool_queue_capacity:
             raise RequestRefused(ResponseCode.SYSTEM_BUSY, BUSY_REMARK)
 
     def _created_topic(self, header: Header) -> TopicConfig | None:
