@@ -18,6 +18,14 @@ _DISPATCH_TIMEOUT_S = 30.0
 Address = tuple[str, int]
 
 
+def taken(sock: socket.socket) -> wire.Answer:
+    """The next answer, which must be a success."""
+    answer = wire.receive(sock)
+    if answer.header["code"] != 0:
+        raise RuntimeError(f"the server answered {answer.header}")
+    return answer
+
+
 def stored(sock: socket.socket, topics: Sequence[str], queues: int = QUEUES) -> int:
     """How many messages these topics hold, by the ends of their queues."""
     questions = [frames.max_offset_frame(topic, queue) for topic in topics for queue in range(queues)]
@@ -26,9 +34,7 @@ def stored(sock: socket.socket, topics: Sequence[str], queues: int = QUEUES) -> 
         part = questions[start : start + _AT_ONCE]
         sock.sendall(b"".join(part))
         for _ in part:
-            answer = wire.receive(sock)
-            if answer.header["code"] != 0:
-                raise RuntimeError(f"the server answered {answer.header}")
+            answer = taken(sock)
             total += int(answer.header["extFields"]["offset"])
     return total
 
@@ -43,11 +49,17 @@ def wait_until_stored(sock: socket.socket, topics: Sequence[str], count: int) ->
 
 
 def create_topics(address: Address, count: int) -> None:
-    """Each by a first message, as TBW102 is there for."""
+    """Each by its first message, as TBW102 is there for, and every queue by one more."""
     encoder = Encoder()
+    keys = frames.spread(count, first=0, size=8)
     with contextlib.closing(wire.connect(*address)) as sock:
-        for key in itertools.islice(frames.spread(count, first=0, size=8), count):
+        for key in itertools.islice(keys, count):
             wire.ask(sock, encoder.send(key))
+        for _ in range(count * (QUEUES - 1) // _AT_ONCE + 1):
+            part = list(itertools.islice(keys, _AT_ONCE))
+            sock.sendall(b"".join(map(encoder.send, part)))
+            for _ in part:
+                taken(sock)
 
 
 def fill(address: Address, topic: str, *, per_queue: int, size: int, queues: int = QUEUES) -> None:
@@ -85,23 +97,14 @@ class _Lane:
         self._sock.sendall(next(self._batches))
 
     def take(self) -> None:
-        answer = wire.receive(self._sock)
-        if answer.header["code"] != 0:
-            raise RuntimeError(f"the server answered {answer.header}")
+        taken(self._sock)
 
 
 @contextlib.contextmanager
 def consumer(address: Address, topic: str, client_id: str, group: str = frames.CONSUMERS) -> Iterator[socket.socket]:
-    """A connection whose consumer the broker knows."""
+    """A connection that the broker knows a consumer by; pulls of that consumer may use others."""
     with contextlib.closing(wire.connect(*address)) as sock:
         sock.sendall(frames.heartbeat_frame(topic, client_id=client_id, group=group))
-        receive_answer(sock)
+        while not wire.receive(sock).header["flag"] & 1:
+            pass  # the broker's own word that the group has changed
         yield sock
-
-
-def receive_answer(sock: socket.socket) -> wire.Answer:
-    """The next answer; requests of the broker's own (a changed group, say) are passed over."""
-    while True:
-        answer = wire.receive(sock)
-        if answer.header["flag"] & 1:
-            return answer
