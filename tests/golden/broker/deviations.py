@@ -17,7 +17,6 @@ OURS: Deviations = {
         ("lying-sizes", "size zero"),
         ("lying-sizes", "size negative"),
         ("lying-sizes", "second one lies"),
-        ("lying-sizes", "how many"),
     ],
     "a batch that asks for a delay is told that this is what is wrong": [
         ("lying-batches", "batch with a delay"),
@@ -28,6 +27,44 @@ OURS: Deviations = {
     ],
     "a required header field that is missing is an error that names it; Apache goes on with null": [
         ("group-offsets", "query without consumerGroup"),
+        ("odd-offsets", "reset without a time"),
+        ("odd-offsets", "reset without a group"),
+        ("odd-offsets", "clone without a destination"),
+        ("odd-offsets", "clone without a source"),
+        ("topic-status", "time span without a group"),
+        ("topic-status", "stats data without a key"),
+    ],
+    "an offset or a queue that cannot be is refused; Apache keeps it, and clients fall over it": [
+        ("odd-offsets", "update to a negative"),
+        ("odd-offsets", "update of a negative queue"),
+        ("odd-offsets", "of a negative queue after all"),
+        ("odd-offsets", "reset of a queue out of range"),
+        ("odd-offsets", "all offsets"),
+    ],
+    "asking for corrected offsets changes nothing; Apache forgets the offsets of the groups left out": [
+        ("odd-offsets", "all offsets are still there"),
+    ],
+    "numbers of a topic or group that mean nothing are refused; Apache keeps them": [
+        ("odd-topics", "negative queues"),
+        ("odd-topics", "negative as created"),
+        ("odd-topics", "a million queues"),
+        ("odd-topics", "perm 99"),
+        ("odd-topics", "perm 99 as created"),
+        ("odd-topics", "negative perm"),
+        ("odd-groups", "negative retry queues"),
+    ],
+    "a deleted group is gone; 5.5.0 makes it again while it asks what kind of group it was": [
+        ("odd-groups", "all groups"),
+    ],
+    "a configuration value that cannot be used is refused by name; Apache answers success and ignores it": [
+        ("broker", "update a number to text"),
+        ("broker", "update text that is no properties"),
+    ],
+    "the store does not move while the broker runs": [
+        ("broker", "update the store's path"),
+    ],
+    "a header without a code is no header": [
+        ("unknown", "no code"),
     ],
     "a client needs a name": [
         ("odd-heartbeats", "no id"),

@@ -63,13 +63,8 @@ TOPICS = Scenario(
         _config("not created", "AX"),
         create_topic("many queues", "MANY", queues=1024),
         create_topic("no queues", "ZERO", queues=0),
-        create_topic("negative queues", "NEG", queues=-1),
-        _config("negative as created", "NEG"),
         create_topic("perm 0", "P0", perm=0),
         create_topic("perm 7", "P7", perm=7),
-        create_topic("perm 99", "P99", perm=99),
-        _config("perm 99 as created", "P99"),
-        create_topic("negative perm", "PN", perm=-1),
         create_topic("unknown filter type", "UF", topicFilterType="NONE"),
         create_topic("a system topic", "TBW102"),
         create_topic("another system topic", "SCHEDULE_TOPIC_XXXX"),
@@ -148,5 +143,18 @@ TOPIC_STATUS = Scenario(
         Ask("who reads it once deleted", 300, {"topic": "T"}),
         Ask("offsets once deleted", 43),
         Ask("stats once deleted", TOPIC_STATS, {"topic": "T"}),
+    ],
+)
+
+ODD_TOPICS = Scenario(
+    "odd-topics",
+    "topics with numbers that mean nothing",
+    [
+        create_topic("negative queues", "NEG", queues=-1),
+        _config("negative as created", "NEG"),
+        create_topic("a million queues", "MILLION", queues=1_000_000),
+        create_topic("perm 99", "P99", perm=99),
+        _config("perm 99 as created", "P99"),
+        create_topic("negative perm", "PN", perm=-1),
     ],
 )
