@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from functools import lru_cache
+from mmap import mmap
 from struct import Struct
 from typing import Final
 
@@ -16,8 +17,12 @@ from apogeemq.store.results import GetStatus, Got
 MAX_ENTRIES_SEARCHED: Final = 800
 
 _entries = QUEUE_ENTRY.iter_unpack
-_last_entry = Struct(">qi8x").unpack_from
-_placements = Struct(">qi8x").iter_unpack  # physical offset and size of each entry
+_PLACEMENT: Final = Struct(">qi8x")  # physical offset and size
+_placement = _PLACEMENT.unpack_from
+_placements = _PLACEMENT.iter_unpack
+
+
+_FOUND: Final = GetStatus.FOUND
 
 
 @lru_cache(maxsize=256)
@@ -25,46 +30,36 @@ def _sizes_of(count: int) -> Callable[[bytes], tuple[int, ...]]:
     return Struct(">" + "8xi8x" * count).unpack
 
 
-def collect(
-    log: CommitLog,
-    queue: ConsumeQueue,
-    offset: int,
-    max_messages: int,
-    max_bytes: int,
-    wanted_tags: Container[int] | None,
-) -> Got:
-    """Records from an offset that the queue holds; at most `max_bytes`, but always one."""
-    if wanted_tags is None and max_messages > 0:
-        got = _all_at_once(log, queue, offset, max_messages, max_bytes)
-        if got is not None:
-            return got
-    return _one_by_one(log, queue, offset, max_messages, max_bytes, wanted_tags)
+def next_messages(log: CommitLog, queue: ConsumeQueue, offset: int, max_messages: int, max_bytes: int) -> Got | None:
+    """The usual case: the next messages, whatever their tags, all fit the answer and lie in one log file.
 
-
-def _all_at_once(log: CommitLog, queue: ConsumeQueue, offset: int, max_messages: int, max_bytes: int) -> Got | None:
-    """The usual case: the next entries, whatever their tags, fit the answer and lie in one log file."""
+    None when they do not.
+    """
     entries = queue.entries(offset, max_messages)
     if not entries:
         return None
-    count = len(entries) // QUEUE_ENTRY_SIZE
+    length = len(entries)
+    count = length // QUEUE_ENTRY_SIZE
     total_size = sum(_sizes_of(count)(entries))
     if total_size > max_bytes:
         return None
-    first, _ = _last_entry(entries)
-    last, last_size = _last_entry(entries, len(entries) - QUEUE_ENTRY_SIZE)
-    end = last + last_size
-    window = log.window(first, end)
+    first, _ = _placement(entries)
+    last, last_size = _placement(entries, length - QUEUE_ENTRY_SIZE)
+    window = log.window(first)
     if window is None:
         return None
-    data, start = window
-    if end - first == total_size:  # nothing of other queues lies between them
-        records = data[first - start : end - start]
+    data, start, end = window
+    after = last + last_size
+    if after > end:
+        return None
+    if after - first == total_size:  # nothing of other queues lies between them
+        records = data[first - start : after - start]
     else:
         records = b"".join([data[(at := place - start) : at + size] for place, size in _placements(entries)])
-    return Got(GetStatus.FOUND, offset + count, queue.min_offset, queue.max_offset, records, count)
+    return Got(_FOUND, offset + count, queue.min_offset, queue.max_offset, records, count)
 
 
-def _one_by_one(
+def wanted_messages(
     log: CommitLog,
     queue: ConsumeQueue,
     offset: int,
@@ -72,24 +67,26 @@ def _one_by_one(
     max_bytes: int,
     wanted_tags: Container[int] | None,
 ) -> Got:
+    """Messages from an offset that the queue holds; at most `max_bytes`, but always one."""
     entries = queue.entries(offset, max(MAX_ENTRIES_SEARCHED, max_messages))
     if not entries:
         return Got(GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset), queue.min_offset, queue.max_offset)
     records: list[bytes] = []
-    size_so_far, next_offset, status = 0, offset, GetStatus.NO_MATCHED_MESSAGE
-    for physical_offset, size, tags_code in _entries(entries):
-        if len(records) >= max_messages or (records and size_so_far + size > max_bytes):
+    bytes_left, next_offset, status = max_bytes, offset, GetStatus.NO_MATCHED_MESSAGE
+    data: bytes | mmap = b""
+    start = end = 0
+    for place, size, tags_code in _entries(entries):
+        if len(records) >= max_messages or (size > bytes_left and records):
             break
-        next_offset += 1
-        if wanted_tags is not None and tags_code not in wanted_tags:
-            continue
-        record = log.read(physical_offset, size)
-        if not record:  # expired from the log, not yet from the queue
-            if not records:
+        if wanted_tags is None or tags_code in wanted_tags:
+            if not start <= place < end:
+                data, start, end = log.window(place) or (b"", 0, 0)
+            if start <= place <= end - size:
+                records.append(data[place - start : place - start + size])
+                bytes_left -= size
+            elif not records:  # expired from the log, not yet from the queue
                 status = GetStatus.MESSAGE_WAS_REMOVING
-            continue
-        records.append(record)
-        size_so_far += size
+        next_offset += 1
     if records:
-        status = GetStatus.FOUND
+        status = _FOUND
     return Got(status, next_offset, queue.min_offset, queue.max_offset, b"".join(records), len(records))

@@ -26,9 +26,9 @@ class CommitLog:
         self.files = FileQueue(folder, file_size, min(_RESERVE_STEP, file_size))
         self.max_offset = 0
         self.flushed_offset = 0
+        self.room = 0  # what ends at or below this offset can be `put` without a `claim`
         self._file_size = file_size
         self._start = 0  # of the file written to
-        self._room = 0  # a record must end at or below this offset, or more room is asked for
         self._map: mmap.mmap | None = None
 
     @property
@@ -42,12 +42,12 @@ class CommitLog:
 
         Raises OSError when the disk has no room; what was there is untouched.
         """
-        if self.max_offset + size > self._room:
+        if self.max_offset + size > self.room:
             self._make_room(size)
         return self.max_offset
 
     def put(self, record: bytes) -> None:
-        """Write at the offset just claimed."""
+        """Write at the offset just claimed, or at `max_offset` while there is room."""
         at = self.max_offset - self._start
         self._map[at : at + len(record)] = record  # type: ignore[index]
         self.max_offset += len(record)
@@ -63,7 +63,7 @@ class CommitLog:
         if end > tail.reserved:
             tail.reserve(at, end)
         self._map = tail.map()
-        self._room = self._start + tail.reserved - _BLANK_SIZE
+        self.room = self._start + tail.reserved - _BLANK_SIZE
 
     def _roll(self) -> None:
         """Begin the next file; the present one is closed by a blank."""
@@ -86,12 +86,12 @@ class CommitLog:
             return b""
         return self.files.read(offset, size)
 
-    def window(self, start: int, end: int) -> tuple[mmap.mmap, int] | None:
-        """The map of the file that holds a range whole, and the offset it begins at; None when none does."""
-        file = self.files.find(start)
-        if file is None or end > self.max_offset or end > file.end:
+    def window(self, offset: int) -> tuple[mmap.mmap, int, int] | None:
+        """The map of the file an offset is in, the offset it begins at and the one where what is written in it ends."""
+        file = self.files.find(offset)
+        if file is None or offset >= self.max_offset:
             return None
-        return file.map(), file.start
+        return file.map(), file.start, min(file.end, self.max_offset)
 
     def record_at(self, offset: int) -> Record | None:
         """The whole record at an offset; None when there is none."""
@@ -149,7 +149,7 @@ class CommitLog:
         """The log ends here. What follows is removed, so that no later crash can bring it back."""
         self.files.drop_files_from(offset)
         tail = self.files.files[-1] if self.files.files else None
-        self._map, self._room = None, 0
+        self._map, self.room = None, 0
         self._start = tail.start if tail is not None else offset
         self.max_offset = offset
         if tail is None:
@@ -159,5 +159,5 @@ class CommitLog:
         self.flushed_offset = min(self.flushed_offset, offset)
 
     def close(self) -> None:
-        self._map, self._room = None, 0
+        self._map, self.room = None, 0
         self.files.close()

@@ -7,6 +7,7 @@ put together from remembered ones: 26 digits that are the same for a quarter of 
 
 from __future__ import annotations
 
+from operator import mul
 from typing import Final
 
 from apogeemq.filter.tags import MASK, POWERS, unsigned_java_hash, utf16_units
@@ -41,22 +42,25 @@ def _of_any(topic: str, key: str) -> int:
     before = _topics.get(topic)
     if before is None:
         before = _remember(_topics, topic, unsigned_java_hash(topic + "#"))
-    if len(key) == _UNIQUE_KEY_LENGTH and key.isascii():
-        _remember(_topics_before_unique_key, topic, before * POWERS[32] & MASK)
-        pieces = ((_heads, 0, 26), (_firsts, 26, 29), (_seconds, 29, 32))
-        return before * POWERS[32] + sum(_piece(table, key, start, end) for table, start, end in pieces) & MASK
-    length = len(key) if key.isascii() else len(utf16_units(key))
-    power = POWERS[length] if length < len(POWERS) else pow(31, length, 2**32)
-    return before * power + unsigned_java_hash(key) & MASK
+    length = len(key)
+    if length >= len(POWERS) or not key.isascii():
+        power: int = pow(31, len(utf16_units(key)), 2**32)
+        return before * power + unsigned_java_hash(key) & MASK
+    of_key = sum(map(mul, reversed(key.encode()), POWERS))
+    if length == _UNIQUE_KEY_LENGTH:
+        _remember(_topics_before_unique_key, topic, before * POWERS[length] & MASK)
+        _remember_pieces(key, of_key)
+    return before * POWERS[length] + of_key & MASK
 
 
-def _piece(table: dict[str, int], key: str, start: int, end: int) -> int:
-    """The share of a piece in the hash of a unique key."""
-    piece = key[start:end]
-    found = table.get(piece)
-    if found is None:
-        found = _remember(table, piece, unsigned_java_hash(piece) * POWERS[_UNIQUE_KEY_LENGTH - end] & MASK)
-    return found
+def _remember_pieces(key: str, of_key: int) -> None:
+    first, second = key[26:29], key[29:]
+    of_first, of_second = _firsts.get(first), _seconds.get(second)
+    if of_first is None:
+        of_first = _remember(_firsts, first, unsigned_java_hash(first) * POWERS[3] & MASK)
+    if of_second is None:
+        of_second = _remember(_seconds, second, unsigned_java_hash(second))
+    _remember(_heads, key[:26], of_key - of_first - of_second & MASK)
 
 
 def _remember(table: dict[str, int], text: str, value: int) -> int:

@@ -19,7 +19,7 @@ from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSAC
 from apogeemq.model.properties import decode_properties
 from apogeemq.protocol.record import CRC_MASK, HEADS, HOST_FLAGS, Record, crc32
 from apogeemq.store.batch import batch_sizes, encode_batch, encode_entries, keys_of_batch
-from apogeemq.store.collecting import collect
+from apogeemq.store.collecting import next_messages, wanted_messages
 from apogeemq.store.commit_log import CommitLog
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.consume_queue import ConsumeQueue
@@ -80,7 +80,9 @@ class MessageStore:
         pack_head, head_size = HEADS[system_flag & HOST_FLAGS]
         size = head_size + body_length + len(topic_bytes) + 2 + properties_length
         log = self.log
-        physical_offset = log.claim(size)
+        physical_offset = log.max_offset
+        if physical_offset + size > log.room:
+            physical_offset = log.claim(size)
         store_time = self.last_store_time
         if now_ms > store_time:  # never back, whatever the clock does
             store_time = self.last_store_time = now_ms
@@ -229,7 +231,11 @@ class MessageStore:
             return Got(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
         if offset > high:
             return Got(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
-        return collect(self.log, queue, offset, max_messages, max_bytes, wanted_tags)
+        if wanted_tags is None:
+            got = next_messages(self.log, queue, offset, max_messages, max_bytes)
+            if got is not None:
+                return got
+        return wanted_messages(self.log, queue, offset, max_messages, max_bytes, wanted_tags)
 
     def find_by_key(self, topic: str, key: str, begin: int, end: int, most: int) -> list[Record]:
         """Messages that may carry the key (their hashes are equal), newest first."""
