@@ -1,64 +1,95 @@
-"""The configuration changed over the network: what takes effect, what is kept, what is refused."""
+"""The broker's configuration changed over the network: what may change does, and is kept; what may not does not."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from apogeemq.protocol.codes import RequestCode, ResponseCode
-from apogeemq.testing.faulty_files import failing_syncs
-from tests.unit.broker.handlers.members import Member, serving
-from tests.unit.broker.handlers.traffic import ask_send, refused_send, send
+from apogeemq.broker.config import FROZEN_KEYS
+from apogeemq.broker.live_config import LiveConfig
+from apogeemq.errors import RequestRefused, StorageFailed
+from apogeemq.protocol.codes import ResponseCode
+from apogeemq.transport.tls import TLS_KEYS
+from tests.unit.broker.handlers.members import serving
+from tests.unit.disk import file_size_limit
 from tests.unit.event_loop import in_loop
 
 
-async def change(member: Member, text: str) -> tuple[int, str | None]:
-    answer = await member.ask(RequestCode.UPDATE_BROKER_CONFIG, text.encode())
-    return answer.code, answer.remark
+@in_loop
+async def test_every_part_reads_the_new_values(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        state, seen = broker.state, []
+        live = LiveConfig(state, lambda keys: seen.append(set(keys)))
+        await live.update("autoCreateSubscriptionGroup=false\nfileReservedTime=5\n")
+        assert (state.config.auto_create_subscription_group, state.groups.is_auto_creation_on) == (False, False)
+        assert state.store.config.file_reserved_time == 5
+        assert seen == [{"autoCreateSubscriptionGroup", "fileReservedTime"}]
+        assert "fileReservedTime=5\n" in live.shown()
 
 
 @in_loop
-async def test_a_change_takes_effect_and_is_kept_beside_comments(tmp_path: Path) -> None:
-    async with serving(tmp_path) as running:
-        file = Path(running.state.config.broker_config_path)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("# ours\nfileReservedTime=1\n")
-        member = running.member("admin")
-        assert await change(member, "fileReservedTime=48\nmaxMessageSize=10\n") == (ResponseCode.SUCCESS, None)
-        assert running.state.store_config.file_reserved_time == 48
-        assert (await refused_send(member, body=b"more than ten"))[0] == ResponseCode.MESSAGE_ILLEGAL
-        assert file.read_text() == "# ours\nfileReservedTime=48\nmaxMessageSize=10\n"
+async def test_limits_of_the_server_follow(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        client = broker.member("admin")
+        await client.ok(25, b"maxConnections=7\n")
+        assert broker.server.limits.max_connections == broker.broker.fast_server.limits.max_connections == 7
 
 
 @in_loop
-async def test_sends_wait_for_the_disk_from_the_moment_that_is_wanted(tmp_path: Path) -> None:
-    async with serving(tmp_path, flushIntervalCommitLog="3600000") as running:
-        member = running.member("admin")
-        await send(member)
-        assert running.state.store.log.flushed_offset == 0
-        await change(member, "flushDiskType=SYNC_FLUSH")
-        await send(member)
-        assert running.state.store.log.flushed_offset == running.state.store.log.max_offset
-        with failing_syncs(lambda path: path.parent.name == "commitlog"):
-            assert (await ask_send(member)).code == ResponseCode.FLUSH_DISK_TIMEOUT
+async def test_file_given_at_the_start_keeps_its_comments(tmp_path: Path) -> None:
+    path = tmp_path / "store" / "config" / "broker.properties"
+    path.parent.mkdir(parents=True)
+    path.write_text("# the broker of hall 3\nbrokerPermission = 6\nmine=1\n")
+    async with serving(tmp_path) as broker:
+        live = LiveConfig(broker.state, lambda keys: None)
+        await live.update("brokerPermission=4\ndeleteWhen=05")
+        assert path.read_text() == "# the broker of hall 3\nbrokerPermission=4\nmine=1\ndeleteWhen=05\n"
 
 
-@pytest.mark.parametrize("key", ["listenPort", "configBlackList", "tls.server.mode", "storePathRootDir"])
 @in_loop
-async def test_a_frozen_key_refuses_all_of_it(tmp_path: Path, key: str) -> None:
-    async with serving(tmp_path) as running:
-        member = running.member("admin")
-        code, remark = await change(member, f"fileReservedTime=48\n{key}=1\n")
-        assert (code, remark) == (ResponseCode.NO_PERMISSION, "Can not update config in black list.")
-        assert running.state.store_config.file_reserved_time == 72
+async def test_what_never_changes(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        live = LiveConfig(broker.state, lambda keys: None)
+        before = live.shown()
+        for key in sorted(FROZEN_KEYS | TLS_KEYS | {"tls.any.thing"}):
+            for text in (f"{key}=x", f"deleteWhen=05\n{key}=x\n", f"{key[:-1]}\\u{ord(key[-1]):04x} : x"):
+                with pytest.raises(RequestRefused) as caught:
+                    await live.update(text)
+                assert (caught.value.code, caught.value.remark) == (
+                    ResponseCode.NO_PERMISSION,
+                    "Can not update config in black list.",
+                )
+        assert live.shown() == before
+        assert not (tmp_path / "store/config/broker.properties").exists()
 
 
-@pytest.mark.parametrize("text", ["fileReservedTime=soon", "brokerRole=SLAVE", "flushDiskType=NEVER", "aclEnable=true"])
 @in_loop
-async def test_a_value_that_cannot_be_is_refused(tmp_path: Path, text: str) -> None:
-    async with serving(tmp_path) as running:
-        code, remark = await change(running.member("admin"), text)
-        assert code in (ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION)
-        assert remark
-        assert not Path(running.state.config.broker_config_path).exists()
+async def test_black_list_of_the_configuration_counts_too(tmp_path: Path) -> None:
+    async with serving(tmp_path, configBlackList="deleteWhen; brokerPermission") as broker:
+        live = LiveConfig(broker.state, lambda keys: None)
+        with pytest.raises(RequestRefused):
+            await live.update("brokerPermission=4")
+        await live.update("longPollingEnable=false")
+
+
+@in_loop
+async def test_change_that_cannot_be_kept_does_not_happen(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        live = LiveConfig(broker.state, lambda keys: None)
+        with file_size_limit(5), pytest.raises(StorageFailed):
+            await live.update("longPollingEnable=false")
+        assert broker.state.config.long_polling_enable
+        assert live.version.counter == 0
+
+
+@in_loop
+async def test_changes_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        live = LiveConfig(broker.state, lambda keys: None)
+        changes = [f"{key}=11" for key in ("fileReservedTime", "brokerPermission", "shortPollingTimeMills")]
+        await asyncio.gather(*map(live.update, changes))
+        assert set((tmp_path / "store/config/broker.properties").read_text().split()) == set(changes)
+        assert all(f"{change}\n" in live.shown() for change in changes)
+        assert live.version.counter == 3

@@ -1,55 +1,96 @@
+"""Rates over a minute, an hour and a day, without waiting for any of them."""
+
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date
 
-from apogeemq.broker.services.stat_windows import SAMPLE_SECONDS, StatWindows
+from apogeemq.broker.services.stat_windows import Gain, StatWindows
 from apogeemq.broker.stats import BrokerStats
 
-START_MS = 1_700_000_000_000
-STEP_MS = SAMPLE_SECONDS * 1000
-TODAY = date(2026, 11, 16)
+DAY = date(2024, 5, 1)
 
 
-def test_rates_are_what_was_added_in_the_last_minute() -> None:
-    stats = BrokerStats()
-    windows = StatWindows(stats, START_MS, TODAY)
-    for step in range(1, 13):
-        if step <= 6:
-            stats.put("T", 30, 3000)
-        windows.sample(START_MS + step * STEP_MS, TODAY)
-        if step == 6:
-            assert windows.puts.messages_per_second("T") == 3.0
-    assert windows.puts.messages_per_second("T") == 0.0
-    assert windows.puts.messages_per_second("never seen") == 0.0
-    assert windows.rates(600)[0] == 180 / 120
+class Clock:
+    """Ten seconds a step."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+        self.stats = BrokerStats()
+        self.windows = StatWindows(self.stats, self.now_ms, DAY)
+
+    def step(self, puts: int = 0, day: date = DAY) -> None:
+        self.now_ms += 10_000
+        for _ in range(puts):
+            self.stats.put("T", 2, 100)
+        self.windows.sample(self.now_ms, day)
 
 
-def test_hours_and_days_are_made_of_the_same_samples() -> None:
-    stats = BrokerStats()
-    windows = StatWindows(stats, START_MS, TODAY)
-    for step in range(1, 361):
-        stats.got("T@G", 1, 100)
-        windows.sample(START_MS + step * STEP_MS, TODAY)
-    assert windows.gets.hour.sum("T@G").messages == 360
-    assert windows.gets.day.sum("T@G").size == 36_000
+def test_nothing_is_known_before_the_first_sample() -> None:
+    clock = Clock()
+    clock.stats.put("T", 1, 1)
+    assert clock.windows.puts.messages_per_second("T") == 0.0
+    assert clock.windows.rates(60) == (0.0, 0.0, 0.0, 0.0)
 
 
-def test_the_totals_of_the_morning_are_those_at_the_first_sample_of_the_day() -> None:
-    stats = BrokerStats()
-    windows = StatWindows(stats, START_MS, TODAY)
-    stats.put("T", 5, 500)
-    windows.sample(START_MS + STEP_MS, TODAY + timedelta(days=1))
-    stats.put("T", 2, 200)
-    windows.sample(START_MS + 2 * STEP_MS, TODAY + timedelta(days=2))
-    assert (windows.yesterday_morning.put_messages, windows.this_morning.put_messages) == (5, 7)
-    assert windows.totals().put_messages == 7
+def test_minute_holds_the_last_six_steps() -> None:
+    clock = Clock()
+    clock.step(puts=3)
+    assert clock.windows.puts.minute.sum("T") == Gain(6, 300, 3)
+    assert clock.windows.puts.messages_per_second("T") == 0.6
+    for _ in range(5):
+        clock.step()
+    assert clock.windows.puts.messages_per_second("T") == 0.1
+    clock.step()
+    assert clock.windows.puts.minute.sum("T") == Gain()
 
 
-def test_what_was_forgotten_stays_in_the_totals() -> None:
-    stats = BrokerStats()
-    windows = StatWindows(stats, START_MS, TODAY)
-    stats.put("T", 5, 500)
-    windows.sample(START_MS + STEP_MS, TODAY)
-    stats.remove_topic("T")
-    windows.sample(START_MS + 2 * STEP_MS, TODAY)
-    assert windows.totals().put_messages == 5
+def test_hour_and_day_are_made_of_longer_steps() -> None:
+    clock = Clock()
+    for _ in range(360):
+        clock.step(puts=1)
+    puts = clock.windows.puts
+    assert (puts.hour.sum("T"), puts.hour.length_seconds) == (Gain(720, 36_000, 360), 3600.0)
+    assert (puts.day.sum("T"), puts.day.length_seconds) == (Gain(720, 36_000, 360), 3600.0)
+    for _ in range(360):
+        clock.step()
+    assert puts.hour.sum("T") == Gain()
+    assert puts.day.sum("T") == Gain(720, 36_000, 360)
+
+
+def test_keys_that_gain_nothing_take_no_room() -> None:
+    clock = Clock()
+    clock.step(puts=1)
+    clock.step()
+    assert list(clock.windows.puts.minute._steps[-1]) == []
+
+
+def test_rates_of_all_topics_over_what_time_there_was() -> None:
+    clock = Clock()
+    clock.stats.got("T@G", 30, 1)
+    clock.stats.get_miss_count += 20
+    clock.step(puts=5)
+    assert clock.windows.rates(10) == (1.0, 3.0, 0.1, 2.0)
+    assert clock.windows.rates(600) == (1.0, 3.0, 0.1, 2.0)
+    clock.step()
+    assert clock.windows.rates(10) == (0.0, 0.0, 0.0, 0.0)
+    assert clock.windows.rates(60) == (0.5, 1.5, 0.05, 1.0)
+
+
+def test_mornings() -> None:
+    clock = Clock()
+    clock.step(puts=1)
+    clock.step(day=date(2024, 5, 2))
+    clock.step(puts=2, day=date(2024, 5, 2))
+    windows = clock.windows
+    assert (windows.yesterday_morning.put_messages, windows.this_morning.put_messages) == (0, 2)
+    clock.step(day=date(2024, 5, 3))
+    assert (windows.yesterday_morning.put_messages, windows.this_morning.put_messages) == (2, 6)
+    assert windows.totals().put_messages == 6
+
+
+def test_topic_made_again_is_counted_from_nothing() -> None:
+    clock = Clock()
+    clock.step(puts=1)
+    clock.stats.remove_topic("T")
+    clock.step(puts=1)
+    assert clock.windows.puts.minute.sum("T") == Gain(4, 200, 2)
