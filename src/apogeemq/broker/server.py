@@ -56,6 +56,8 @@ log = logging.getLogger(__name__)
 _STOP_GRACE_SECONDS = 5.0
 _PORT_ATTEMPTS = 20
 _HOUSEKEEPING_SECONDS = 10.0
+# A client has one connection for all its queues and sends; Apache's has at most so many requests under way.
+_MAX_HELD_PER_CHANNEL = 65_535
 # Pulls may wait and carry much: the fast port is for everything else.
 _NOT_ON_FAST_PORT = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 
@@ -305,6 +307,7 @@ def _limits(config: BrokerConfig) -> Limits:
     return Limits(
         max_frame_size=config.max_frame_size,
         max_held=config.max_held_requests,
+        max_held_per_channel=_MAX_HELD_PER_CHANNEL,
         max_connections=config.max_connections,
         refuse_at=config.max_queued_answer_bytes,
         idle_seconds=config.server_channel_max_idle_time_seconds,

@@ -68,7 +68,8 @@ class HeldPulls:
                 self._wake(key, pull)
 
     def release_all(self) -> None:
-        """Answer them now: nothing more will come."""
+        """Answer them now and hold no more: nothing will come."""
+        self._max_pulls = 0
         for key, pulls in tuple(self._held.items()):
             for pull in tuple(pulls):
                 self._serve(key, pull, True)
