@@ -72,7 +72,7 @@ class PullHandlers:
         code = _code(got.status, header.queue_offset)
         offsets = self._state.offsets
         offsets.set_pull_offset(header.consumer_group, header.topic, header.queue_id, got.next_offset)
-        if header.system_flag & headers.PULL_COMMITS:
+        if header.system_flag & headers.PULL_COMMITS and got.status is not GetStatus.OFFSET_RESET:
             offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         if code == ResponseCode.PULL_NOT_FOUND and header.system_flag & headers.PULL_SUSPENDS:
             return self._hold(command, header, topic, group, wanted_tags)
