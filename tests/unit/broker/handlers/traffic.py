@@ -73,7 +73,7 @@ async def send_tagged(client: Client, tag: str, body: bytes = b"hello", topic: s
 
 
 async def refused_send(client: Client, topic: str = "T", body: bytes = b"hello", **more: str) -> tuple[int, str | None]:
-    answer = await ask_send(client, topic, body, **more)
+    answer = await ask_send(client, topic, body, JSON, **more)
     assert answer.code != ResponseCode.SUCCESS
     assert answer.fields() == FIXED  # Java's producers look into them whatever the code
     return answer.code, answer.remark
