@@ -16,6 +16,7 @@ from apogeemq.protocol.record import BLANK, MAGIC_BLANK, Record, decode_record
 from apogeemq.store.file_queue import FileQueue
 
 _RESERVE_STEP = 16 * 1024 * 1024
+_POPULATE_STEP = 256 * 1024
 _BLANK_SIZE = BLANK.size
 
 
@@ -62,8 +63,10 @@ class CommitLog:
         end = at + size + _BLANK_SIZE  # with room for the blank that may have to follow
         if end > tail.reserved:
             tail.reserve(at, end)
+        ready = min(end - end % _POPULATE_STEP + _POPULATE_STEP, tail.reserved)
+        tail.populate(at, ready)
         self._map = tail.map()
-        self.room = self._start + tail.reserved - _BLANK_SIZE
+        self.room = self._start + ready - _BLANK_SIZE
 
     def _roll(self) -> None:
         """Begin the next file; the present one is closed by a blank."""

@@ -44,9 +44,9 @@ def _of_any(topic: str, key: str) -> int:
         before = _remember(_topics, topic, unsigned_java_hash(topic + "#"))
     length = len(key)
     if length >= len(POWERS) or not key.isascii():
-        power: int = pow(31, len(utf16_units(key)), 2**32)
-        return before * power + unsigned_java_hash(key) & MASK
-    of_key = sum(map(mul, reversed(key.encode()), POWERS))
+        length = len(utf16_units(key))
+        return before * int(pow(31, length, 2**32)) + unsigned_java_hash(key) & MASK
+    of_key: int = sum(map(mul, reversed(key.encode()), POWERS))
     if length == _UNIQUE_KEY_LENGTH:
         _remember(_topics_before_unique_key, topic, before * POWERS[length] & MASK)
         _remember_pieces(key, of_key)

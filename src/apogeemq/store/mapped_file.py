@@ -7,6 +7,7 @@ are copies: a map with a living view on it could not be closed.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import resource
@@ -17,6 +18,7 @@ from pathlib import Path
 from apogeemq.runtime.atomic_file import sync_folder
 
 _PAGE = 4096
+_MADV_POPULATE_WRITE = 23  # Linux 5.14; the mmap module has no name for it yet
 
 
 def most_maps() -> int:
@@ -146,6 +148,15 @@ class MappedFile:
         finally:
             os.close(descriptor)
         self._reserved = target
+
+    def populate(self, position: int, end: int) -> None:
+        """Have the kernel prepare pages that will be written soon, many at once: far cheaper than one by one.
+
+        Their blocks are reserved. An older kernel that cannot do it prepares each page when it is first written.
+        """
+        start = position - position % _PAGE
+        with contextlib.suppress(OSError):
+            self.map().madvise(_MADV_POPULATE_WRITE, start, end - start)
 
     def sync(self) -> None:
         """Write dirty pages to the disk. Blocking; off the event loop. Raises OSError when the disk refuses."""
