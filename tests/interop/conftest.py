@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.interop.java_cluster import BROKER, SERVERS_ARE_APACHES, Clients, Cluster, Tools, start_servers
+from tests.interop.java_cluster import BROKER, SERVERS_ARE_APACHES, Clients, Cluster, Servers, Tools
 from tests.peers import apache
 from tests.peers.java_client import ClientShell
 from tests.peers.netns import NetNamespace, NetNamespaceUnavailable
@@ -58,10 +58,10 @@ def cluster(
     request: pytest.FixtureRequest, tools: Tools, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
     """A name server and a broker for one module, whose BROKER_PROPERTIES configure it."""
+    properties = getattr(request.module, "BROKER_PROPERTIES", {})
     folder = tmp_path_factory.mktemp("servers")
-    name_server, broker = start_servers(tools, folder, getattr(request.module, "BROKER_PROPERTIES", {}))
-    with name_server, broker:
-        cluster = Cluster(tools, name_server, broker)
+    with Servers(folder, tools.netns, properties, are_apaches=SERVERS_ARE_APACHES) as servers:
+        cluster = Cluster(tools, servers.name_server, servers.broker)
         cluster.wait_for_route(BROKER)
         yield cluster
 

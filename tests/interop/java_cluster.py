@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.peers import apache, ours
 from tests.peers.java_client import ClientShell
@@ -128,13 +128,14 @@ class Clients:
     """Starts clients for one test."""
 
     cluster: Cluster
+    suffix: str = ""
     started: list[Client] = field(default_factory=list)
     _numbers = itertools.count(1)
 
     def _start(
         self, kind: str, group: str, settings: Mapping[str, object] | None, args: Mapping[str, object]
     ) -> Client:
-        client = Client(self.cluster.tools.clients, f"{kind}-{next(self._numbers)}")
+        client = Client(self.cluster.tools.clients, f"{kind}{self.suffix or f'-{next(self._numbers)}'}")
         self.started.append(client)
         client.call(kind, group=group, namesrv=self.cluster.name_server.address, settings=settings or {}, **args)
         return client
@@ -174,21 +175,45 @@ class Clients:
         self.cluster.tools.clients.stop_clients([client.name for client in self.started])
 
 
-def start_servers(
-    tools: Tools, folder: Path, properties: Mapping[str, object]
-) -> tuple[ours.NameServer | apache.NameServer, ours.Broker | apache.Broker]:
-    """A name server and a broker, not yet started."""
-    settings = {
-        "messageDelayLevel": " ".join(f"{delay}s" for delay in DELAYS_S),
-        "mappedFileSizeCommitLog": 64 << 20,
-        **properties,
-    }
-    netns = tools.netns
-    if SERVERS_ARE_APACHES:
-        flags = apache.QUICK_START
-        theirs = apache.NameServer(apache.V5, work_dir=folder / "namesrv", netns=netns, jvm_args=flags)
-        return theirs, apache.Broker(
-            apache.V5, theirs.address, work_dir=folder / "broker", netns=netns, properties=settings, jvm_args=flags
-        )
-    name_server = ours.NameServer(work_dir=folder / "namesrv", port=free_port())
-    return name_server, ours.Broker(name_server.address, work_dir=folder / "broker", properties=settings)
+class Servers:
+    """A name server and a broker, of ours or Apache's; started on entry, gone on exit."""
+
+    def __init__(
+        self, folder: Path, netns: NetNamespace | None, properties: Mapping[str, object], *, are_apaches: bool
+    ) -> None:
+        settings = {
+            "messageDelayLevel": " ".join(f"{delay}s" for delay in DELAYS_S),
+            "mappedFileSizeCommitLog": 64 << 20,
+            **properties,
+        }
+        port = netns.free_port() if netns else free_port()
+        self.name_server: ours.NameServer | apache.NameServer
+        self.broker: ours.Broker | apache.Broker
+        place, broker_place = folder / "namesrv", folder / "broker"
+        if are_apaches:
+            flags = apache.QUICK_START
+            self.name_server = apache.NameServer(apache.V5, work_dir=place, port=port, netns=netns, jvm_args=flags)
+            self.broker = apache.Broker(
+                apache.V5,
+                self.name_server.address,
+                work_dir=broker_place,
+                netns=netns,
+                properties=settings,
+                jvm_args=flags,
+            )
+        else:
+            self.name_server = ours.NameServer(work_dir=place, port=port, netns=netns)
+            self.broker = ours.Broker(self.name_server.address, work_dir=broker_place, netns=netns, properties=settings)
+
+    def __enter__(self) -> Self:
+        self.name_server.start()
+        try:
+            self.broker.start()
+        except BaseException:
+            self.name_server.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.broker.kill()
+        self.name_server.kill()

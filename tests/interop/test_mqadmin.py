@@ -5,27 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shlex
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.interop.mqadmin_script import BROKER, CLUSTER, MASKS, NOT_ASKED, SCRIPT, UNORDERED, Mask, Step
+from tests.interop.mqadmin_script import BROKER, CLUSTER, MASKS, NOT_ASKED, SCRIPT, UNORDERED, Mask
+from tests.interop.mqadmin_worlds import answer, comparable, forget_saved_bodies, pattern_of
 from tests.peers import apache, ours
 from tests.peers.netns import NetNamespace
 from tests.peers.process import Process, wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
-
-UNTIL_TIMEOUT_S = 30.0
-MQADMIN_BODY_FOLDER = Path("/tmp/rocketmq/msgbodys")
-"""Where mqadmin saves the bodies it prints; nothing it is given changes that."""
-
 
 NameServer = ours.NameServer | apache.NameServer
 
@@ -42,23 +35,6 @@ class World:
 
     def has_broker(self) -> bool:
         return BROKER in self.mqadmin.run("clusterList", "-n", self.names["namesrv"])
-
-    def answer(self, step: Step) -> str:
-        command = shlex.split(step.command.format_map(self.names))
-        deadline = time.monotonic() + UNTIL_TIMEOUT_S
-        while True:
-            text = self.mqadmin.run(*command, "-n", self.names["namesrv"])
-            if step.until is None or re.search(step.until, text, re.M):
-                break
-            if time.monotonic() > deadline:
-                # Only this step has failed: keep what came, with a line that cannot be equal in both worlds.
-                return f"{text}\nno {step.until!r} in this answer within {UNTIL_TIMEOUT_S:g} s ({self.folder.name})"
-        for name, pattern in step.captures.items():
-            found = re.search(pattern, text)
-            self.names[name] = found[1] if found else "nothing-captured"
-        if step.reads:
-            text += "\n" + (self.folder / step.reads).read_text()
-        return text
 
 
 @dataclass(frozen=True)
@@ -132,35 +108,17 @@ def worlds(
 def answers(worlds: tuple[World, World]) -> Iterator[list[Answers]]:
     """The whole session, held with both at the same pace; one entry for each step."""
     with ThreadPoolExecutor(len(worlds)) as threads:
-        yield [Answers(*threads.map(lambda world, step=step: world.answer(step), worlds)) for step in SCRIPT]
-    for world in worlds:
-        (MQADMIN_BODY_FOLDER / world.names["unique_id"]).unlink(missing_ok=True)
-
-
-def comparable(text: str, command: str, world: World) -> list[str]:
-    for mask in MASKS:
-        if mask.commands in ("*", command):
-            text = re.sub(pattern_of(mask, world), partial(hide, shown=mask.shown), text, flags=re.M)
-    return sorted(text.splitlines()) if command in UNORDERED else text.splitlines()
-
-
-def pattern_of(mask: Mask, world: World) -> str:
-    return mask.pattern.replace("{world}", re.escape(str(world.folder)))
-
-
-def hide(match: re.Match[str], shown: str) -> str:
-    text, start = match[0], match.start()
-    spans = [match.span(group) for group in range(1, match.re.groups + 1)] or [match.span()]
-    for begin, end in reversed(spans):
-        text = text[: begin - start] + shown + text[end - start :]
-    return text
+        yield [Answers(*threads.map(lambda world, step=step: answer(world, step), worlds)) for step in SCRIPT]
+    forget_saved_bodies(worlds, "unique_id")
 
 
 @pytest.mark.parametrize("number", range(len(SCRIPT)), ids=[f"{i}-{step.command}" for i, step in enumerate(SCRIPT)])
 def test_same_answer(number: int, answers: list[Answers], worlds: tuple[World, World]) -> None:
     command = SCRIPT[number].command.split()[0]
     texts = (answers[number].ours, answers[number].apache)
-    mine, theirs = (comparable(text, command, world) for text, world in zip(texts, worlds, strict=True))
+    mine, theirs = (
+        comparable(text, command, world, MASKS, UNORDERED) for text, world in zip(texts, worlds, strict=True)
+    )
     assert mine == theirs
 
 
@@ -168,8 +126,8 @@ def test_every_mask_is_needed(answers: list[Answers], worlds: tuple[World, World
     def matches(mask: Mask) -> bool:
         pattern = pattern_of(mask, worlds[0])
         return any(
-            re.search(pattern, answer.ours, re.M)
-            for step, answer in zip(SCRIPT, answers, strict=True)
+            re.search(pattern, answered.ours, re.M)
+            for step, answered in zip(SCRIPT, answers, strict=True)
             if mask.commands in ("*", step.command.split()[0])
         )
 
