@@ -6,6 +6,7 @@ locks and messages not dispatched yet is always 0 here.
 
 from __future__ import annotations
 
+import math
 import os
 from itertools import pairwise
 from typing import NamedTuple
@@ -39,7 +40,6 @@ def runtime_info(parts: RuntimeParts, now_ms: int) -> dict[str, str]:
         "bootTimestamp": state.start_time_ms,
         "runtime": _duration(now_ms - state.start_time_ms),
         "brokerActive": "true",
-        "brokerVersion": versions.CURRENT,
         "brokerVersionDesc": versions.CURRENT_NAME,
         "startAcceptSendRequestTimeStamp": state.config.start_accept_send_request_time_stamp,
         **_put_figures(parts),
@@ -95,9 +95,9 @@ def _day_totals(windows: StatWindows) -> dict[str, object]:
 
 
 def _store_figures(state: BrokerState) -> dict[str, object]:
-    store, disk_ratio = state.store, state.opened.disk.used_percent / 100
+    store, disk_ratio = state.store, math.ceil(state.opened.disk.used_percent) / 100
     disk = os.statvfs(store.root)
-    total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+    total, free = disk.f_blocks * disk.f_frsize, disk.f_bfree * disk.f_frsize
     return {
         "commitLogMinOffset": store.log.min_offset,
         "commitLogMaxOffset": store.log.max_offset,
