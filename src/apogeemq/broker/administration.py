@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from apogeemq.broker.figures.runtime_info import RuntimeParts
 from apogeemq.broker.handlers.admin_consumers import ConsumeStatusHandlers
 from apogeemq.broker.handlers.admin_groups import GroupHandlers
@@ -11,23 +9,18 @@ from apogeemq.broker.handlers.admin_offsets import OffsetAdminHandlers
 from apogeemq.broker.handlers.admin_status import ConfigStore, StatusHandlers
 from apogeemq.broker.handlers.admin_topic_status import TopicStatusHandlers
 from apogeemq.broker.handlers.admin_topics import TopicHandlers
-from apogeemq.broker.handlers.assignments import AssignmentHandlers
-from apogeemq.model.routes import TopicRoute
+from apogeemq.broker.handlers.assignments import AssignmentHandlers, RouteSource
 from apogeemq.transport.dispatch import Dispatcher
 
 
 def install_administration(
-    dispatcher: Dispatcher,
-    parts: RuntimeParts,
-    config_store: ConfigStore,
-    find_route: Callable[[str], Awaitable[TopicRoute | None]] | None,
+    dispatcher: Dispatcher, parts: RuntimeParts, config_store: ConfigStore, routes: RouteSource
 ) -> None:
-    """`find_route` asks the name servers who serves a topic; None without name servers."""
     state, windows = parts.state, parts.windows
     TopicHandlers(state).install(dispatcher)
     TopicStatusHandlers(state, windows).install(dispatcher)
     GroupHandlers(state).install(dispatcher)
     ConsumeStatusHandlers(state, windows).install(dispatcher)
     OffsetAdminHandlers(state, parts.delay_offsets.content).install(dispatcher)
-    AssignmentHandlers(state, find_route).install(dispatcher)
+    AssignmentHandlers(state, routes).install(dispatcher)
     StatusHandlers(parts, config_store).install(dispatcher)

@@ -190,7 +190,7 @@ class Broker:
             dispatcher,
             RuntimeParts(state, self.windows, self.putter, self.delay_offsets),
             LiveConfig(state, self._config_changed),
-            self.outward.find_route if self.outward.has_name_servers else None,
+            self.outward,
         )
         for code, handler in dispatcher.handlers.items():
             if code not in _NOT_ON_FAST_PORT:

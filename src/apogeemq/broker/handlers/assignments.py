@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 from apogeemq.broker.assigning import STRATEGIES, assigned, readable_queues
 from apogeemq.broker.state import BrokerState
@@ -26,14 +25,20 @@ POP: Final = "POP"
 _MAX_MODES: Final = 10_000
 
 
-class AssignmentHandlers:
-    """`find_route` asks the name servers; None when they do not know the topic. Without name servers it is None."""
+class RouteSource(Protocol):
+    """The name servers, if there are any."""
 
-    def __init__(
-        self, state: BrokerState, find_route: Callable[[str], Awaitable[TopicRoute | None]] | None = None
-    ) -> None:
+    @property
+    def has_name_servers(self) -> bool: ...
+
+    async def find_route(self, topic: str) -> TopicRoute | None:
+        """None when they do not know the topic."""
+
+
+class AssignmentHandlers:
+    def __init__(self, state: BrokerState, routes: RouteSource) -> None:
         self._state = state
-        self._find_route = find_route
+        self._routes = routes
         # Only for show: pulling is what every group does.
         self._modes: dict[str, dict[str, bodies.RequestMode]] = {}
 
@@ -67,8 +72,9 @@ class AssignmentHandlers:
         return assigned(strategy, question.clientId, queues, members.client_ids)
 
     async def _route(self, topic: str) -> TopicRoute | None:
-        if self._find_route is not None:
-            return await self._find_route(topic)
+        """A broker without name servers knows of its own queues only."""
+        if self._routes.has_name_servers:
+            return await self._routes.find_route(topic)
         config = self._state.topics.get(topic)
         if config is None:
             return None
