@@ -67,7 +67,7 @@ def start_full(contenders: Contenders, settings: Settings, say: Say) -> Iterator
             return {"time": seconds}
 
         yield from rows(
-            case, alternate(1 if settings.quick else 3, one_round), {"time": "s"}, {"time": Target(at_most=1)}
+            case, alternate(1 if settings.quick else 3, one_round), {"time": "s"}
         )
     for server in servers.values():
         forget(server)
