@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from typing import Final
 
 from apogeemq.broker.services.stat_windows import StatWindows
 from apogeemq.broker.state import BrokerState
@@ -18,6 +20,8 @@ from apogeemq.protocol.headers import admin as headers
 from apogeemq.store import look_ups
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Dispatcher
+
+_QUEUES_AT_ONCE: Final = 500  # looked at before others have their turn
 
 
 class ConsumeStatusHandlers:
@@ -50,14 +54,24 @@ class ConsumeStatusHandlers:
                     offset.pullOffset = max(offset.consumerOffset, pulled)
                 total.queues += stats.queues
                 total.tps += stats.tps
-        return encode_ok(command, bodies.encode_consume_stats(total))
+        return encode_ok(command, total.encoded())
 
-    def all_consume_stats(self, channel: Channel, command: Command) -> bytes:
+    def all_consume_stats(self, channel: Channel, command: Command) -> asyncio.Future[bytes]:
         is_ordered_only = headers.read_broker_consume_stats(command).isOrder
+
+        async def answer() -> bytes:
+            told = await self._stats_of_all(is_ordered_only)
+            return encode_ok(command, await asyncio.to_thread(self._encoded, told))
+
+        return asyncio.ensure_future(answer())
+
+    async def _stats_of_all(self, is_ordered_only: bool) -> dict[str, list[bodies.ConsumeStats]]:
+        """Others are served in between: there may be many thousand queues to look at."""
         topics_by_group: dict[str, list[str]] = {}
         for topic, group, _ in self._state.offsets.pairs():
             topics_by_group.setdefault(group, []).append(topic)
         told: dict[str, list[bodies.ConsumeStats]] = {}
+        looked_at = 0
         for group in sorted(self._state.groups.groups):
             told[group] = []
             for topic in sorted(topics_by_group.get(group, ())):
@@ -65,11 +79,18 @@ class ConsumeStatusHandlers:
                 if config is None or (is_ordered_only and not config.order) or not self._is_read(group, topic):
                     continue
                 told[group].append(self._stats(group, config, config.write_queue_nums))
+                looked_at += config.write_queue_nums
+                if looked_at >= _QUEUES_AT_ONCE:
+                    looked_at = 0
+                    await asyncio.sleep(0)
+        return told
+
+    def _encoded(self, told: dict[str, list[bodies.ConsumeStats]]) -> bytes:
         offsets = [offset for group in told.values() for stats in group for _, offset in stats.queues]
         behind = sum(offset.brokerOffset - offset.consumerOffset for offset in offsets)
         # How far ahead pulls are is not said here, so that this comes out below zero; Apache's tools expect it so.
         inflight = sum(offset.pullOffset - offset.consumerOffset for offset in offsets)
-        return encode_ok(command, bodies.encode_all_consume_stats(self._state.address, told, behind, inflight))
+        return bodies.encode_all_consume_stats(self._state.address, told, behind, inflight)
 
     def _is_read(self, group: str, topic: str) -> bool:
         """A group that is connected reads what it subscribes to; else what it has read before."""

@@ -197,8 +197,8 @@ class ConsumeStats(msgspec.Struct):
     tps: float
     queues: list[tuple[MessageQueue, OffsetOfGroup]]
 
-    def wire(self) -> dict[str, Any]:
-        return {"consumeTps": self.tps, "offsetTable": javajson.Pairs(self.queues)}
+    def encoded(self) -> bytes:
+        return b'{"consumeTps":%b,"offsetTable":%b}' % (_encode(self.tps), _keyed_by_queue(self.queues))
 
 
 class QueueTimeSpan(msgspec.Struct):
@@ -269,25 +269,28 @@ def encode(body: msgspec.Struct) -> bytes:
 
 
 def encode_topic_stats(offsets: Iterable[tuple[MessageQueue, TopicOffset]], put_tps: float) -> bytes:
-    return javajson.dumps({"offsetTable": javajson.Pairs(offsets), "topicPutTps": put_tps})
-
-
-def encode_consume_stats(stats: ConsumeStats) -> bytes:
-    return javajson.dumps(stats.wire())
+    return b'{"offsetTable":%b,"topicPutTps":%b}' % (_keyed_by_queue(offsets), _encode(put_tps))
 
 
 def encode_all_consume_stats(
     broker_address: str, stats: Mapping[str, Sequence[ConsumeStats]], total_diff: int, total_inflight_diff: int
 ) -> bytes:
-    return javajson.dumps(
-        {
-            "brokerAddr": broker_address,
-            "consumeStatsList": [{group: [topic.wire() for topic in topics]} for group, topics in stats.items()],
-            "totalDiff": total_diff,
-            "totalInflightDiff": total_inflight_diff,
-        }
+    groups = (
+        b"{%b:[%b]}" % (_encode(group), b",".join(topic.encoded() for topic in topics))
+        for group, topics in stats.items()
+    )
+    return b'{"brokerAddr":%b,"consumeStatsList":[%b],"totalDiff":%d,"totalInflightDiff":%d}' % (
+        _encode(broker_address),
+        b",".join(groups),
+        total_diff,
+        total_inflight_diff,
     )
 
 
 def encode_correction_offsets(offsets: Mapping[int, int]) -> bytes:
     return javajson.dumps({"correctionOffsets": dict(offsets)})
+
+
+def _keyed_by_queue(rows: Iterable[tuple[MessageQueue, msgspec.Struct]]) -> bytes:
+    """A map whose keys are objects. There may be many thousand rows, so this does not go through `javajson`."""
+    return b"{%b}" % b",".join(b"%b:%b" % (_encode(queue), _encode(row)) for queue, row in rows)
