@@ -223,7 +223,6 @@ ODD_OFFSETS = Scenario(
             222,
             {"topic": "T", "group": "G", "timestamp": "0", "isForce": "true", "queueId": "9", "offset": "1"},
         ),
-        Ask("reset without a time", 222, {"topic": "T", "group": "G", "isForce": "true"}),
         Ask("reset without a group", 222, {"topic": "T", "timestamp": "0", "isForce": "true"}),
         Ask("reset without a topic", 222, {"group": "G", "timestamp": "0", "isForce": "true"}),
         _update("update", 1),
@@ -233,5 +232,6 @@ ODD_OFFSETS = Scenario(
         Ask("all offsets", 43),
         Ask("corrected offsets, one group left out", 308, {"topic": "T", "compareGroup": "G2", "filterGroups": "G"}),
         Ask("all offsets are still there", 43),
+        Ask("reset without a time", 222, {"topic": "T", "group": "G", "isForce": "true"}),
     ],
 )
