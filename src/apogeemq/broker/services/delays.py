@@ -7,6 +7,7 @@ delivered is kept in a file: after a crash the last few are delivered again, non
 from __future__ import annotations
 
 import logging
+import re
 
 from apogeemq.broker.incoming import tags_code
 from apogeemq.broker.putting import Putter
@@ -16,7 +17,7 @@ from apogeemq.errors import RequestRefused
 from apogeemq.model import properties as names
 from apogeemq.model.delays import DelayLevels
 from apogeemq.model.properties import decode_properties
-from apogeemq.model.topics import SCHEDULE_TOPIC
+from apogeemq.model.topics import SCHEDULE_TOPIC, topic_problem
 from apogeemq.protocol.record import Record
 from apogeemq.store.message_store import MessageStore, index_keys
 from apogeemq.store.results import NewMessage
@@ -24,6 +25,8 @@ from apogeemq.store.results import NewMessage
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.1
+_CLOCK_SLACK_MS = 60_000  # clocks are put right by a little all the time
+_QUEUE_ID = re.compile(r"[0-9]{1,9}", re.ASCII)
 _MOST_PER_TICK = 1_000  # of one level, so that a flood that is due does not stop the broker
 
 
@@ -56,13 +59,15 @@ class DelayedDelivery:
     def _deliver(self, level: int, now_ms: int) -> None:
         queue = self._store.queues[SCHEDULE_TOPIC, level - 1]
         offset = min(max(self._offsets.get(level), queue.min_offset), queue.max_offset)
-        latest_ms = now_ms + self._delays.delay_ms(level)  # nothing waits longer than its level, whatever the clock did
+        self._offsets.set(level, offset)
+        # A message that would wait longer than its level is one from before the clock was put back: it is due now.
+        latest_ms = now_ms + self._delays.delay_ms(level) + _CLOCK_SLACK_MS
         for _ in range(_MOST_PER_TICK):
             entry = queue.entry(offset)
             if entry is None:
                 break
             physical_offset, _, due_ms = entry
-            if now_ms < min(due_ms, latest_ms):
+            if now_ms < due_ms <= latest_ms:
                 break
             record = self._store.log.record_at(physical_offset)
             if record is None:
@@ -70,13 +75,13 @@ class DelayedDelivery:
             elif not self._restore(record, now_ms):
                 break  # the disk is full, or writing has stopped: later
             offset += 1
-        self._offsets.set(level, offset)
+            self._offsets.set(level, offset)  # at once: whatever goes wrong with the next, this one is delivered
 
     def _restore(self, record: Record, now_ms: int) -> bool:
         properties = decode_properties(record.properties.decode(errors="replace"))
         topic = properties.get(names.REAL_TOPIC)
         queue_text = properties.get(names.REAL_QUEUE_ID, "")
-        if not topic or not queue_text.isdigit():
+        if topic_problem(topic) is not None or topic is None or _QUEUE_ID.fullmatch(queue_text) is None:
             log.error("the delayed message at %d does not say where it belongs", record.physical_offset)
             return True
         message = NewMessage(
