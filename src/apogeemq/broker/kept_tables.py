@@ -14,6 +14,7 @@ from apogeemq.broker.tables.table_file import TableFile
 
 _DELAY_OFFSETS_SECONDS = 10.0
 _TICK_SECONDS = 0.5
+_FLUSH_SECONDS = 5.0
 
 
 class KeptTables:
@@ -23,7 +24,8 @@ class KeptTables:
         self._topics = TableFile(folder / "topics.json", state.topics.content)
         self._groups = TableFile(folder / "subscriptionGroup.json", state.groups.content)
         self._offsets = TableFile(folder / "consumerOffset.json", state.offsets.content)
-        self._delays = TableFile(folder / "delayOffset.json", delay_offsets.content)
+        self._delays = TableFile(folder / "delayOffset.json", lambda: self._delays_to_keep)
+        self._delays_to_keep = b""
         self._files = (self._topics, self._groups, self._offsets, self._delays)
         self._saved_offset_changes = self._saved_delay_changes = 0
         self._is_wanted = asyncio.Event()
@@ -85,8 +87,24 @@ class KeptTables:
         await self._offsets.save_if_changed()
 
     async def _save_delays(self) -> None:
+        """Not before the log has what they say has been delivered: a power cut must not lose it."""
         count = self._delay_offsets.change_count
         if count != self._saved_delay_changes:
-            self._saved_delay_changes = count
+            content = self._delay_offsets.content()
+            if not await self._is_log_flushed():
+                return
+            self._saved_delay_changes, self._delays_to_keep = count, content
             self._delays.changed()
         await self._delays.save_if_changed()
+
+    async def _is_log_flushed(self) -> bool:
+        """Up to its present end; False when that fails or takes too long."""
+        state = self._state
+        if state.opened.flush_error is not None:
+            return False
+        flushed = state.promises.answer_when_kept(state.store.log.max_offset, state.now_ms(), b"yes", lambda: b"")
+        try:
+            async with asyncio.timeout(_FLUSH_SECONDS):
+                return await flushed == b"yes"
+        except TimeoutError:
+            return False
