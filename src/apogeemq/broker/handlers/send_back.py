@@ -36,6 +36,7 @@ from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Dispatcher, Reply
 
 _FIRST_RETRY_LEVEL = 3
+_MAX_COUNT = 2**31 - 1  # what a record has room for
 
 
 class SendBackHandlers:
@@ -123,7 +124,7 @@ class SendBackHandlers:
             record.born_time,
             record.born_host,
             store_host,
-            record.reconsume_times + 1,
+            min(record.reconsume_times + 1, _MAX_COUNT),
             0,
             record.body,
             encode_properties(properties).encode(),
