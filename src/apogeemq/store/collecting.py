@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from functools import lru_cache
+from itertools import repeat
 from mmap import mmap
+from operator import sub
 from struct import Struct
 from typing import Final
 
@@ -17,9 +19,7 @@ from apogeemq.store.results import GetStatus, Got
 MAX_ENTRIES_SEARCHED: Final = 800
 
 _entries = QUEUE_ENTRY.iter_unpack
-_PLACEMENT: Final = Struct(">qi8x")  # physical offset and size
-_placement = _PLACEMENT.unpack_from
-_placements = _PLACEMENT.iter_unpack
+_placement = Struct(">qi8x").unpack_from  # physical offset and size
 
 
 _FOUND: Final = GetStatus.FOUND
@@ -28,6 +28,11 @@ _FOUND: Final = GetStatus.FOUND
 @lru_cache(maxsize=256)
 def _sizes_of(count: int) -> Callable[[bytes], tuple[int, ...]]:
     return Struct(">" + "8xi8x" * count).unpack
+
+
+@lru_cache(maxsize=256)
+def _places_of(count: int) -> Callable[[bytes], tuple[int, ...]]:
+    return Struct(">" + "q12x" * count).unpack
 
 
 def next_messages(log: CommitLog, queue: ConsumeQueue, offset: int, max_messages: int, max_bytes: int) -> Got | None:
@@ -40,7 +45,8 @@ def next_messages(log: CommitLog, queue: ConsumeQueue, offset: int, max_messages
         return None
     length = len(entries)
     count = length // QUEUE_ENTRY_SIZE
-    total_size = sum(_sizes_of(count)(entries))
+    sizes = _sizes_of(count)(entries)
+    total_size = sum(sizes)
     if total_size > max_bytes:
         return None
     first, _ = _placement(entries)
@@ -55,7 +61,10 @@ def next_messages(log: CommitLog, queue: ConsumeQueue, offset: int, max_messages
     if after - first == total_size:  # nothing of other queues lies between them
         records = data[first - start : after - start]
     else:
-        records = b"".join([data[(at := place - start) : at + size] for place, size in _placements(entries)])
+        places: Iterable[int] = _places_of(count)(entries)
+        if start:
+            places = map(sub, places, repeat(start))
+        records = b"".join([data[at : at + size] for at, size in zip(places, sizes, strict=False)])
     return Got(_FOUND, offset + count, queue.min_offset, queue.max_offset, records, count)
 
 

@@ -116,6 +116,8 @@ class ConsumeQueue:
             end_here = min(end, file.end)
             if end_here - file.start > file.reserved:
                 file.reserve(position - file.start, end_here - file.start)
+                if file.reserved - (position - file.start) > _RESERVE_STEP:
+                    file.populate(position - file.start, file.reserved)
             position = end_here
         self._hold(offset)
 

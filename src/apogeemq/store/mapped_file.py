@@ -18,6 +18,7 @@ from pathlib import Path
 from apogeemq.runtime.atomic_file import sync_folder
 
 _PAGE = 4096
+_MAX_GROWN_STEP = 64 * _PAGE
 _MADV_POPULATE_WRITE = 23  # Linux 5.14; the mmap module has no name for it yet
 
 
@@ -136,7 +137,9 @@ class MappedFile:
     def reserve(self, position: int, end: int) -> None:
         """Make sure of the blocks from `position` to `end`, and of some more."""
         start = self._reserved if self._reserved >= 0 else position - position % _PAGE
-        target = min(self.size, end - end % self._reserve_step + self._reserve_step)
+        # A file that has grown gets more at once: it is likely to go on.
+        step = max(self._reserve_step, min(end // 4, _MAX_GROWN_STEP) // _PAGE * _PAGE)
+        target = min(self.size, end - end % step + step)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         try:
             try:
