@@ -56,7 +56,7 @@ class Masks:
     """Local port → the connection's name."""
     _places: dict[int, int] = field(default_factory=dict)
 
-    def answer(self, frame: Frame, code: int) -> dict[str, Any]:
+    def answer(self, frame: Frame, code: int, *, brief: bool = False) -> dict[str, Any]:
         """An answer (or a request the broker sent) to a request with `code`, as it is kept."""
         header = frame.fields()
         kept: dict[str, Any] = {"code": header["code"], "flag": header["flag"]}
@@ -66,7 +66,7 @@ class Masks:
         fields = header.get("extFields") or {}
         kept["fields"] = {name: self._field(name, value) for name, value in sorted(fields.items())}
         if frame.body:
-            kept["body"] = self._body(frame.body, code)
+            kept["body"] = _brief(frame.body) if brief else self._body(frame.body, code)
         return kept
 
     def text(self, text: str) -> str:
@@ -172,6 +172,11 @@ def records_of(data: bytes) -> list[Record]:
         found.append(decode_record(data, at))
         at += found[-1].size
     return found
+
+
+def _brief(body: bytes) -> dict[str, Any]:
+    records = records_of(body)
+    return {"count": len(records), "bytes": len(body), "queueOffsets": [record.queue_offset for record in records]}
 
 
 def _short(data: bytes) -> str:

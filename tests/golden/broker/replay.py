@@ -123,7 +123,7 @@ class Replay:
                 self.late.append(step.name)
             if awaited or step.name in self.late:
                 self._sent[step.name] = answer.fields().get("extFields") or {}
-                return self._masks.answer(answer, step.code)
+                return self._masks.answer(answer, step.code, brief=step.brief)
             time.sleep(_POLL_INTERVAL_S)
 
     def _connection(self, name: str) -> _Connection:

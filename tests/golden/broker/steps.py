@@ -35,6 +35,8 @@ class Ask:
     until_code: int | None = None
     until_fields: Mapping[str, str] = field(default_factory=dict)
     until_body: bytes | None = None
+    brief: bool = False
+    """Keep of the records only how many and which they are."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from tests.golden.broker.scenarios import (
     refusing,
     returning,
     sending,
+    settings,
     topics,
 )
 from tests.golden.broker.steps import Scenario
@@ -30,6 +31,7 @@ ALL: tuple[Scenario, ...] = (
     pulling.REFUSED_PULLS,
     pulling.SUBSCRIBED,
     pulling.HELD,
+    pulling.PULL_LIMITS,
     offsets.QUEUE_OFFSETS,
     offsets.GROUP_OFFSETS,
     offsets.RESETS,
@@ -48,6 +50,8 @@ ALL: tuple[Scenario, ...] = (
     groups.ODD_GROUPS,
     groups.CONSUME_STATUS,
     broker.BROKER,
+    settings.SETTINGS,
+    settings.ORDER_TOPICS,
     broker.READ_ONLY,
     broker.ASSIGNMENTS,
     broker.UNKNOWN,

@@ -10,10 +10,12 @@ from tests.golden.broker.scenarios.build import (
     QUERY_OFFSET,
     SUBSCRIPTION,
     SUSPEND,
+    batch,
     consumer,
     create_group,
     create_topic,
     heartbeat,
+    inner,
     pull,
     pull_fields,
     send,
@@ -22,6 +24,8 @@ from tests.golden.broker.scenarios.build import (
     without,
 )
 from tests.golden.broker.steps import Answer, Ask, Scenario
+
+BRIEF = {"brief": True}
 
 OFFSET_OF_G = {"consumerGroup": "G", "topic": "T", "queueId": "0"}
 NEEDED = (
@@ -193,5 +197,34 @@ HELD = Scenario(
         pull("no match does not wait", sysFlag=SUBSCRIPTION | SUSPEND, subscription="NONE"),
         pull("negative time", sysFlag=SUBSCRIPTION | SUSPEND, queueOffset=2, suspendTimeoutMillis=-1),
         pull("no time", sysFlag=SUBSCRIPTION | SUSPEND, queueOffset=2, suspendTimeoutMillis=0),
+    ],
+)
+
+SMALL = [inner(b"m", {"TAGS": "A" if number % 3 else "B"}) for number in range(100)]
+
+PULL_LIMITS = Scenario(
+    "pull-limits",
+    "how much comes with one pull",
+    [
+        create_topic("create"),
+        batch("a hundred small ones", SMALL),
+        *(send(f"large {number}", body=b"x" * 100_000, queueId=1) for number in range(5)),
+        send("largest", body=b"x" * (4 << 20), queueId=2),
+        send("one after the largest", queueId=2),
+        stored(100),
+        stored(5, queue=1),
+        stored(2, queue=2),
+        pull("32 at most", maxMsgNums=100, options=BRIEF),
+        pull("from the middle", maxMsgNums=100, queueOffset=50, options=BRIEF),
+        pull("the rest", maxMsgNums=100, queueOffset=90, options=BRIEF),
+        pull("33 wanted", maxMsgNums=33, options=BRIEF),
+        pull("5 wanted", maxMsgNums=5, options=BRIEF),
+        pull("of tag B", maxMsgNums=100, subscription="B", options=BRIEF),
+        pull("of tag B, 5 wanted", maxMsgNums=5, subscription="B", options=BRIEF),
+        pull("of tag B, the rest", maxMsgNums=100, subscription="B", queueOffset=96, options=BRIEF),
+        pull("256 KiB at most", maxMsgNums=32, queueId=1, options=BRIEF),
+        pull("the largest alone", maxMsgNums=32, queueId=2, options=BRIEF),
+        pull("after the largest", maxMsgNums=32, queueId=2, queueOffset=1, options=BRIEF),
+        pull("lite, 32 at most", maxMsgNums=100, code=LITE_PULL, options=BRIEF),
     ],
 )
