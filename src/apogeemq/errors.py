@@ -14,6 +14,10 @@
     ├── RequestTimedOut        no answer within the time given
     ├── TooManyRequests        a limit of our own on requests in flight was reached
     ├── NoNameServer           no name server address is known, or none answered
+    ├── NoRoute                nobody serves the topic; says why
+    ├── WrongState             a producer or consumer that is not started, or started twice (local misuse)
+    ├── MessageIllegal         a message that no broker would take (local misuse)
+    ├── SendFailed             a message was not taken, after every attempt that made sense
     └── StorageFailed          a file of ours could not be written or read
 
 ``retriable`` says whether the same request may succeed later or elsewhere; ``refresh_routes`` whether the
@@ -22,14 +26,16 @@ caller's idea of who serves a topic is stale.
 
 from __future__ import annotations
 
-from typing import ClassVar
+# Codes after which another broker, or the same one later, may well say yes.
+_RETRIABLE_CODES = frozenset((1, 2, 14, 16, 17, 204, 205, 215, 1500))
+_STALE_ROUTE_CODES = frozenset((16, 17, 501))
 
 
 class ApogeeError(Exception):
     """Root of the tree."""
 
-    retriable: ClassVar[bool] = False
-    refresh_routes: ClassVar[bool] = False
+    retriable: bool = False
+    refresh_routes: bool = False
 
 
 class ConfigError(ApogeeError):
@@ -63,6 +69,8 @@ class RemoteRefused(ApogeeError):
 
     def __init__(self, code: int, remark: str | None, address: str = "") -> None:
         super().__init__(f"{address or 'peer'} answered code {code}: {(remark or 'no remark').strip()}")
+        self.retriable = code in _RETRIABLE_CODES
+        self.refresh_routes = code in _STALE_ROUTE_CODES
         self.code = code
         self.remark = remark
         self.address = address
@@ -98,6 +106,31 @@ class NoNameServer(ApogeeError):
     """No name server is known, or none answered."""
 
     retriable = True
+
+
+class NoRoute(ApogeeError):
+    """Nobody serves the topic; the message says which of the possible causes it is."""
+
+    retriable = True
+    refresh_routes = True
+
+
+class WrongState(ApogeeError):
+    """A producer or consumer is used before its start, after its end, or started twice."""
+
+
+class MessageIllegal(ApogeeError):
+    """A message that no broker would take; nothing was sent."""
+
+
+class SendFailed(ApogeeError):
+    """A message was not taken. `attempts` are the failures, in order; it may still have been stored by one of them."""
+
+    def __init__(self, message: str, attempts: list[ApogeeError]) -> None:
+        super().__init__(message)
+        self.attempts = attempts
+        self.retriable = any(attempt.retriable for attempt in attempts)
+        self.refresh_routes = any(attempt.refresh_routes for attempt in attempts)
 
 
 class StorageFailed(ApogeeError):

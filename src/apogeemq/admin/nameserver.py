@@ -20,10 +20,10 @@ from apogeemq.protocol.fields import write_fields
 from apogeemq.protocol.headers import nameserver as headers
 from apogeemq.runtime.config import edit_properties
 from apogeemq.transport.pool import ConnectionPool
+from apogeemq.transport.route_watch import WatchedRoute, watch_routes
 
 REQUEST_SECONDS: Final = 5.0
 CONCURRENT_REQUESTS: Final = 32  # enough to hide the network, not enough to be a burden
-_WATCH_GRACE_SECONDS: Final = 5.0
 
 Progress: TypeAlias = Callable[[int, int], None]  # answers that came, answers in all
 
@@ -35,13 +35,6 @@ class ClusterInfo(msgspec.Struct, frozen=True):
 
     brokers: dict[str, BrokerGroup]
     clusters: dict[str, list[str]]
-
-
-class WatchedRoute(msgspec.Struct, frozen=True):
-    """A route that changed; None when the topic has none any more. The digest is what the next watch knows."""
-
-    digest: str
-    route: TopicRoute | None
 
 
 class JournalPage(msgspec.Struct, frozen=True):
@@ -57,15 +50,6 @@ class JournalPage(msgspec.Struct, frozen=True):
             return [msgspec.json.decode(line, type=JournalLine) for line in self.lines]
         except msgspec.MsgspecError as error:
             raise ProtocolError(f"journal line: {error}") from None
-
-
-class _Changed(msgspec.Struct):
-    digest: str
-    route: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _WatchAnswer(msgspec.Struct):
-    changed: dict[str, _Changed] = {}
 
 
 class _KvTables(msgspec.Struct):
@@ -213,14 +197,7 @@ class NameServerAdmin:
     async def watch_routes(self, known: Mapping[str, str], timeout_seconds: float) -> dict[str, WatchedRoute]:
         """The topics of `known` (name to digest, "" if none is known) whose route is another; waits until there is
         one, or gives nothing when the time is over."""
-        answer = await self._ask(
-            RequestCode.WATCH_ROUTES,
-            headers.WatchRoutes(int(timeout_seconds * 1000)),
-            msgspec.json.encode({"topics": known}),
-            timeout_seconds=timeout_seconds + _WATCH_GRACE_SECONDS,
-        )
-        changed = javajson.loads(answer.body, _WatchAnswer).changed
-        return {topic: WatchedRoute(entry.digest, _route_or_none(entry.route)) for topic, entry in changed.items()}
+        return await watch_routes(self._pool, self.address, known, timeout_seconds)
 
     async def read_journal(self, from_sequence: int = 1, max_lines: int = 1_000) -> JournalPage:
         answer = await self._ask(RequestCode.READ_ROUTE_JOURNAL, headers.ReadJournal(from_sequence, max_lines))
@@ -265,8 +242,3 @@ class NameServerAdmin:
 
 def _group(wire: bodies.WireBroker) -> BrokerGroup:
     return BrokerGroup(wire.cluster, wire.brokerName, wire.brokerAddrs, wire.zoneName, wire.enableActingMaster)
-
-
-def _route_or_none(raw: msgspec.Raw) -> TopicRoute | None:
-    body = bytes(raw)
-    return None if body == b"null" else bodies.decode_route(body)

@@ -17,9 +17,13 @@ def sign(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
     return b64encode(digest(secret_key.encode(), values.encode() + body, "sha1")).decode()
 
 
-def signed(fields: Mapping[str, str], body: bytes, access_key: str, secret_key: str) -> dict[str, str]:
-    """The fields with access key and signature added."""
+def signed(
+    fields: Mapping[str, str], body: bytes, access_key: str, secret_key: str, security_token: str = ""
+) -> dict[str, str]:
+    """The fields with access key, token if there is one, and signature added."""
     complete = {**fields, ACCESS_KEY: access_key}
+    if security_token:
+        complete[SECURITY_TOKEN] = security_token
     complete[SIGNATURE] = sign(complete, body, secret_key)
     return complete
 

@@ -97,6 +97,30 @@ def decode_heartbeat(body: bytes) -> Heartbeat:
     )
 
 
+def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
+    """As a client of 5.x writes it; keys in the order fastjson gives them."""
+    consumers = [
+        {
+            "consumeFromWhere": data.consume_from_where,
+            "consumeType": data.consume_type,
+            "groupName": data.group,
+            "messageModel": data.message_model,
+            "subscriptionDataSet": data.subscriptions,
+            "unitMode": data.unit_mode,
+        }
+        for data in heartbeat.consumers
+    ]
+    return msgspec.json.encode(
+        {
+            "clientID": heartbeat.client_id,
+            "consumerDataSet": consumers,
+            "heartbeatFingerprint": heartbeat.fingerprint,
+            "producerDataSet": [{"groupName": group} for group in heartbeat.producer_groups],
+            "withoutSub": heartbeat.without_sub,
+        }
+    )
+
+
 def decode_check(body: bytes) -> CheckedSubscription:
     wire = javajson.loads(body, _WireCheck) if body else _WireCheck()
     checked = None if wire.subscriptionData is None else _subscription(wire.subscriptionData)

@@ -1,0 +1,268 @@
+"""One method for each thing a client asks of a broker. RemoteRefused when the broker says no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from apogeemq.errors import ProtocolError, RemoteRefused
+from apogeemq.model.queues import MessageQueue
+from apogeemq.protocol import javajson
+from apogeemq.protocol.bodies.heartbeat import Heartbeat, encode_heartbeat
+from apogeemq.protocol.codes import RequestCode, ResponseCode
+from apogeemq.protocol.command import Command
+from apogeemq.protocol.fields import write_fields
+from apogeemq.protocol.headers import broker as headers
+from apogeemq.protocol.headers.clients import UnregisterClient
+from apogeemq.protocol.record import Record, decode_record
+from apogeemq.transport.pool import ConnectionPool
+
+NO_OFFSET = -1
+
+_SEND_BACK_SECONDS = 5.0
+_STORED_CODES = frozenset(
+    (
+        ResponseCode.SUCCESS,
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    )
+)
+
+
+class SendAnswer(msgspec.Struct, frozen=True):
+    code: int
+    offset_ids: str
+    queue_id: int
+    queue_offset: int
+    transaction_id: str | None
+
+
+class PullAnswer(msgspec.Struct, frozen=True):
+    """`code` is SUCCESS, PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY or PULL_OFFSET_MOVED."""
+
+    code: int
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker_id: int
+    records: bytes
+
+
+_PULLED_CODES = frozenset(
+    (
+        ResponseCode.SUCCESS,
+        ResponseCode.PULL_NOT_FOUND,
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ResponseCode.PULL_OFFSET_MOVED,
+    )
+)
+
+
+class _ConsumerIds(msgspec.Struct):
+    consumerIdList: list[str] | None = None
+
+
+class _LockedQueues(msgspec.Struct):
+    lockOKMQSet: list[MessageQueue] | None = None
+
+
+class BrokerCalls:
+    """`reached_at` turns an address of a route into the one to connect to."""
+
+    def __init__(
+        self, pool: ConnectionPool, timeout_seconds: float, reached_at: Callable[[str], str] = lambda address: address
+    ) -> None:
+        self._pool = pool
+        self._timeout_seconds = timeout_seconds
+        self._reached_at = reached_at
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    async def send(self, address: str, header: headers.SendMessage, body: bytes, timeout_seconds: float) -> SendAnswer:
+        code = RequestCode.SEND_BATCH_MESSAGE if header.is_batch else RequestCode.SEND_MESSAGE_V2
+        answer = await self._pool.request(
+            self._reached_at(address), code, write_fields(header), body, timeout_seconds=timeout_seconds
+        )
+        if answer.code not in _STORED_CODES:
+            raise RemoteRefused(answer.code, answer.remark, address)
+        fields = answer.fields()
+        try:
+            return SendAnswer(
+                answer.code,
+                fields["msgId"],
+                int(fields["queueId"]),
+                int(fields["queueOffset"]),
+                fields.get("transactionId"),
+            )
+        except (KeyError, ValueError) as error:
+            raise ProtocolError(f"{address} answered a send without saying where it went: {error}") from None
+
+    async def send_one_way(self, address: str, header: headers.SendMessage, body: bytes) -> None:
+        code = RequestCode.SEND_BATCH_MESSAGE if header.is_batch else RequestCode.SEND_MESSAGE_V2
+        await self._pool.one_way(
+            self._reached_at(address), code, write_fields(header), body, timeout_seconds=self._timeout_seconds
+        )
+
+    async def pull(
+        self, address: str, header: headers.PullMessage, timeout_seconds: float, *, is_lite: bool = False
+    ) -> PullAnswer:
+        code = RequestCode.LITE_PULL_MESSAGE if is_lite else RequestCode.PULL_MESSAGE
+        answer = await self._pool.request(
+            self._reached_at(address), code, write_fields(header), timeout_seconds=timeout_seconds
+        )
+        if answer.code not in _PULLED_CODES:
+            raise RemoteRefused(answer.code, answer.remark, address)
+        fields = answer.fields()
+        try:
+            return PullAnswer(
+                answer.code,
+                int(fields["nextBeginOffset"]),
+                int(fields["minOffset"]),
+                int(fields["maxOffset"]),
+                int(fields["suggestWhichBrokerId"]),
+                answer.body,
+            )
+        except (KeyError, ValueError) as error:
+            raise ProtocolError(f"{address} answered a pull without its offsets: {error}") from None
+
+    async def send_back(self, address: str, header: headers.SendBack) -> None:
+        await self._ask(
+            address, RequestCode.CONSUMER_SEND_MSG_BACK, write_fields(header), timeout_seconds=_SEND_BACK_SECONDS
+        )
+
+    async def view_message(self, address: str, topic: str, physical_offset: int) -> Record:
+        header = headers.ViewMessage(physical_offset, topic)
+        answer = await self._ask(address, RequestCode.VIEW_MESSAGE_BY_ID, write_fields(header))
+        return decode_record(answer.body)
+
+    async def query_messages(self, address: str, header: headers.QueryMessage) -> list[Record]:
+        """Messages whose key has the same hash; whoever asks looks at them."""
+        fields = write_fields(header)
+        answer = await self._pool.request(
+            self._reached_at(address), RequestCode.QUERY_MESSAGE, fields, timeout_seconds=self._timeout_seconds
+        )
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return []
+        if answer.code != ResponseCode.SUCCESS:
+            raise RemoteRefused(answer.code, answer.remark, address)
+        return list(records_of(answer.body))
+
+    # -- offsets ---------------------------------------------------------------------------------------------
+
+    async def consumer_offset(self, address: str, group: str, queue: MessageQueue) -> int:
+        """NO_OFFSET when the group has none."""
+        header = headers.QueryConsumerOffset(group, queue.topic, queue.queue_id)
+        answer = await self._pool.request(
+            self._reached_at(address),
+            RequestCode.QUERY_CONSUMER_OFFSET,
+            write_fields(header),
+            timeout_seconds=self._timeout_seconds,
+        )
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return NO_OFFSET
+        return _number(self._checked(answer, address), "offset", address)
+
+    async def update_offset(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
+        header = headers.UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset)
+        await self._pool.one_way(
+            self._reached_at(address),
+            RequestCode.UPDATE_CONSUMER_OFFSET,
+            write_fields(header),
+            timeout_seconds=self._timeout_seconds,
+        )
+
+    async def update_offset_and_wait(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
+        header = headers.UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset)
+        await self._ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, write_fields(header))
+
+    async def max_offset(self, address: str, queue: MessageQueue) -> int:
+        return await self._queue_number(address, RequestCode.GET_MAX_OFFSET, queue, "offset")
+
+    async def min_offset(self, address: str, queue: MessageQueue) -> int:
+        return await self._queue_number(address, RequestCode.GET_MIN_OFFSET, queue, "offset")
+
+    async def earliest_time(self, address: str, queue: MessageQueue) -> int:
+        return await self._queue_number(address, RequestCode.GET_EARLIEST_MSG_STORETIME, queue, "timestamp")
+
+    async def search_offset(self, address: str, queue: MessageQueue, time_ms: int) -> int:
+        header = headers.SearchOffset(queue.topic, queue.queue_id, time_ms)
+        answer = await self._ask(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, write_fields(header))
+        return _number(answer, "offset", address)
+
+    async def _queue_number(self, address: str, code: RequestCode, queue: MessageQueue, field: str) -> int:
+        header = headers.QueueOnly(queue.topic, queue.queue_id)
+        return _number(await self._ask(address, code, write_fields(header)), field, address)
+
+    # -- the group -------------------------------------------------------------------------------------------
+
+    async def heartbeat(self, address: str, heartbeat: Heartbeat) -> Command:
+        return await self._ask(address, RequestCode.HEART_BEAT, body=encode_heartbeat(heartbeat))
+
+    async def unregister(
+        self, address: str, client_id: str, producer_group: str | None, consumer_group: str | None
+    ) -> None:
+        header = UnregisterClient(client_id, producer_group, consumer_group)
+        await self._ask(address, RequestCode.UNREGISTER_CLIENT, write_fields(header))
+
+    async def consumer_ids(self, address: str, group: str) -> list[str]:
+        answer = await self._ask(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
+        return javajson.loads(answer.body, _ConsumerIds).consumerIdList or []
+
+    async def lock(self, address: str, group: str, client_id: str, queues: list[MessageQueue]) -> list[MessageQueue]:
+        """The queues this client holds the lock of after the call."""
+        answer = await self._ask(
+            address, RequestCode.LOCK_BATCH_MQ, body=_lock_body(group, client_id, queues), timeout_seconds=1.0
+        )
+        return javajson.loads(answer.body, _LockedQueues).lockOKMQSet or []
+
+    async def unlock(self, address: str, group: str, client_id: str, queues: list[MessageQueue]) -> None:
+        await self._pool.one_way(
+            self._reached_at(address),
+            RequestCode.UNLOCK_BATCH_MQ,
+            body=_lock_body(group, client_id, queues),
+            timeout_seconds=self._timeout_seconds,
+        )
+
+    async def _ask(
+        self,
+        address: str,
+        code: RequestCode,
+        fields: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        timeout_seconds: float | None = None,
+    ) -> Command:
+        answer = await self._pool.request(
+            self._reached_at(address), code, fields, body, timeout_seconds=timeout_seconds or self._timeout_seconds
+        )
+        return self._checked(answer, address)
+
+    def _checked(self, answer: Command, address: str) -> Command:
+        if answer.code != ResponseCode.SUCCESS:
+            raise RemoteRefused(answer.code, answer.remark, address)
+        return answer
+
+
+def records_of(data: bytes) -> list[Record]:
+    """The records a broker's answer holds, one after the other."""
+    records: list[Record] = []
+    position = 0
+    while position < len(data):
+        record = decode_record(data, position)
+        records.append(record)
+        position += record.size
+    return records
+
+
+def _number(answer: Command, field: str, address: str) -> int:
+    try:
+        return int(answer.fields()[field])
+    except (KeyError, ValueError):
+        raise ProtocolError(f"{address} answered without the number {field}") from None
+
+
+def _lock_body(group: str, client_id: str, queues: list[MessageQueue]) -> bytes:
+    return msgspec.json.encode(
+        {"clientId": client_id, "consumerGroup": group, "mqSet": queues, "onlyThisBroker": False}
+    )

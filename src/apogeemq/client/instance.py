@@ -1,0 +1,254 @@
+"""What the producers and consumers of one process share: connections, routes, heartbeats.
+
+One instance for each client id and event loop. It is started by the first producer or consumer that joins and stopped
+when the last one has left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+from typing import Final, Protocol
+
+from apogeemq.client.broker_calls import BrokerCalls
+from apogeemq.client.options import ClientOptions
+from apogeemq.client.route_cache import RouteCache
+from apogeemq.errors import ApogeeError, WrongState
+from apogeemq.model.topics import MASTER_ID
+from apogeemq.protocol.bodies.heartbeat import ConsumerData, Heartbeat
+from apogeemq.protocol.signing import signed
+from apogeemq.runtime.unique_ids import UniqueIds
+from apogeemq.transport.addresses import format_address, parse_address
+from apogeemq.transport.discovery import find_source
+from apogeemq.transport.dispatch import Dispatcher
+from apogeemq.transport.name_servers import NameServerClient
+from apogeemq.transport.pool import ConnectionPool, SendHook
+from apogeemq.transport.reachability import local_address
+from apogeemq.transport.signing import signing_hooks
+from apogeemq.transport.tls import TlsSettings, client_context
+
+log = logging.getLogger(__name__)
+
+_VIP_STEP: Final = -2
+_UNREGISTER_SECONDS: Final = 3.0
+
+_numbers = itertools.count(1)
+
+
+class ProducerMember(Protocol):
+    @property
+    def group(self) -> str: ...
+
+
+class ConsumerMember(Protocol):
+    @property
+    def group(self) -> str: ...
+
+    def consumer_data(self) -> ConsumerData: ...
+
+    def routes_changed(self, topic: str) -> None: ...
+
+
+class ClientInstance:
+    """Belongs to one event loop. Made by `joined_instance` only."""
+
+    def __init__(self, name_server: str, options: ClientOptions) -> None:
+        self.options = options
+        self.name_server = name_server
+        self.client_id = _client_id(options)
+        self.dispatcher = Dispatcher()
+        tls = TlsSettings.from_properties(options.tls)
+        self.pool = ConnectionPool(
+            self.dispatcher,
+            tls=client_context(tls) if tls.client_enabled else None,
+            connect_timeout_seconds=options.connect_timeout_seconds,
+            before_send=self._signers(),
+        )
+        self.name_servers = NameServerClient(self.pool, find_source(name_server, os.environ, options.unit_name))
+        self.routes = RouteCache(self.pool, self.name_servers, self._route_changed)
+        self.calls = BrokerCalls(self.pool, options.request_timeout_seconds, self._reached_at)
+        self.unique_ids = UniqueIds(_address_bytes(options.client_ip or local_address()))
+        self.producers: dict[str, ProducerMember] = {}
+        self.consumers: dict[str, ConsumerMember] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._heard_of: set[str] = set()  # brokers that have had a heartbeat
+        self._beating = asyncio.Lock()
+        self._is_running = False
+
+    # -- members ---------------------------------------------------------------------------------------------
+
+    def add_producer(self, producer: ProducerMember) -> None:
+        """WrongState when the group has a producer here already: brokers could not tell them apart."""
+        if producer.group in self.producers:
+            raise WrongState(f"the producer group {producer.group} is in use in this process already")
+        self.producers[producer.group] = producer
+        self._start()
+
+    def add_consumer(self, consumer: ConsumerMember) -> None:
+        if consumer.group in self.consumers:
+            raise WrongState(f"the consumer group {consumer.group} is in use in this process already")
+        self.consumers[consumer.group] = consumer
+        self._start()
+
+    async def remove_producer(self, producer: ProducerMember) -> None:
+        if self.producers.get(producer.group) is producer:
+            del self.producers[producer.group]
+            await self._unregister(producer.group, None)
+        await self._stop_if_empty()
+
+    async def remove_consumer(self, consumer: ConsumerMember) -> None:
+        if self.consumers.get(consumer.group) is consumer:
+            del self.consumers[consumer.group]
+            await self._unregister(None, consumer.group)
+        await self._stop_if_empty()
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._is_running:
+            return
+        self._is_running = True
+        self._repeat(1.0, self._tick)
+        self._repeat(self.options.route_poll_seconds, self.routes.refresh_all)
+        self._repeat(self.options.heartbeat_seconds, self.heartbeat)
+        if self.options.watches_routes:
+            self._spawn(self.routes.watch())
+
+    async def _stop_if_empty(self) -> None:
+        if self.producers or self.consumers or not self._is_running:
+            return
+        self._is_running = False
+        _forget_instance(self)
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.name_servers.close()
+        await self.pool.close()
+
+    async def _tick(self) -> None:
+        self.pool.tick()
+        self.name_servers.tick()
+
+    def _repeat(self, period_seconds: float, action: Callable[[], Awaitable[None]]) -> None:
+        async def run() -> None:
+            while True:
+                await asyncio.sleep(period_seconds)
+                try:
+                    await action()
+                except ApogeeError as error:
+                    log.warning("%s", error)
+                except Exception:
+                    log.exception("a periodic task failed")
+
+        self._spawn(run())
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        assert isinstance(task, asyncio.Task)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- heartbeats ------------------------------------------------------------------------------------------
+
+    async def heartbeat(self) -> None:
+        """Tell every broker that serves a topic of ours who we are; one that does not answer is told next time."""
+        async with self._beating:
+            addresses = self.routes.broker_addresses(only_masters=not self.consumers)
+            await asyncio.gather(*(self._beat(address) for address in addresses))
+            self._heard_of &= addresses
+
+    async def heartbeat_to_new(self) -> None:
+        """Only those who have not heard of us yet."""
+        async with self._beating:
+            addresses = self.routes.broker_addresses(only_masters=not self.consumers) - self._heard_of
+            await asyncio.gather(*(self._beat(address) for address in addresses))
+
+    async def _beat(self, address: str) -> None:
+        heartbeat = Heartbeat(
+            self.client_id, list(self.producers), [consumer.consumer_data() for consumer in self.consumers.values()]
+        )
+        if not heartbeat.producer_groups and not heartbeat.consumers:
+            return
+        try:
+            await self.calls.heartbeat(address, heartbeat)
+            self._heard_of.add(address)
+        except ApogeeError as error:
+            self._heard_of.discard(address)
+            log.warning("no heartbeat to %s: %s", address, error)
+
+    async def _unregister(self, producer_group: str | None, consumer_group: str | None) -> None:
+        addresses = tuple(self._heard_of)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_UNREGISTER_SECONDS):
+                await asyncio.gather(
+                    *(
+                        self.calls.unregister(address, self.client_id, producer_group, consumer_group)
+                        for address in addresses
+                    ),
+                    return_exceptions=True,
+                )
+
+    # -- routes and addresses --------------------------------------------------------------------------------
+
+    def _route_changed(self, topic: str) -> None:
+        for consumer in self.consumers.values():
+            consumer.routes_changed(topic)
+        if self._is_running:
+            self._spawn(self.heartbeat_to_new())
+
+    def master_of(self, broker_name: str) -> str | None:
+        return self.routes.address(broker_name, MASTER_ID, only_this=True)
+
+    def _reached_at(self, address: str) -> str:
+        mapped = self.options.address_map.get(address, address)
+        if not self.options.uses_vip_channel:
+            return mapped
+        host, port = parse_address(mapped)
+        return format_address(host, port + _VIP_STEP)
+
+    def _signers(self) -> list[SendHook]:
+        options = self.options
+        if not options.access_key:
+            return signing_hooks(os.environ)
+        return [
+            lambda code, fields, body: signed(
+                fields, body, options.access_key, options.secret_key, options.security_token
+            )
+        ]
+
+
+_instances: dict[tuple[int, str, str], ClientInstance] = {}
+
+
+def joined_instance(name_server: str, options: ClientOptions) -> ClientInstance:
+    """The instance of this process and loop for these servers and options; made when there is none."""
+    key = (id(asyncio.get_running_loop()), name_server, repr(options))
+    found = _instances.get(key)
+    if found is None:
+        found = _instances[key] = ClientInstance(name_server, options)
+    return found
+
+
+def _forget_instance(instance: ClientInstance) -> None:
+    for key in [key for key, known in _instances.items() if known is instance]:
+        del _instances[key]
+
+
+def _client_id(options: ClientOptions) -> str:
+    """`address@instance[@unit]`, as brokers and tools show it."""
+    name = options.instance_name or f"{os.getpid()}#{time.monotonic_ns()}{next(_numbers)}"
+    parts = [options.client_ip or local_address(), name, *([options.unit_name] if options.unit_name else [])]
+    return "@".join(parts)
+
+
+def _address_bytes(host: str) -> bytes:
+    try:
+        return ip_address(host).packed
+    except ValueError:
+        return bytes((127, 0, 0, 1))  # a name somebody chose: ids need only differ

@@ -1,0 +1,86 @@
+"""What a client can be told; one table in the docs maps Apache's names (ClientConfig, DefaultMQProducer …) to these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from apogeemq.model.topics import AUTO_CREATE_TOPIC
+from apogeemq.protocol.compression import ZLIB
+
+MIB: Final = 1024 * 1024
+
+
+class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Shared by producers and consumers. Those with equal options use the same connections."""
+
+    # Part of the client id; without one, the process and a number that is never given twice.
+    instance_name: str = ""
+    # The address other parties see in the client id; without one, this machine's.
+    client_ip: str = ""
+    unit_name: str = ""
+    # Put before the names of topics and groups: tenants of one cluster do not see each other's.
+    namespace: str = ""
+    # Keys for servers that check signatures; without them, APOGEE_ACCESS_KEY and APOGEE_SECRET_KEY of the environment.
+    access_key: str = ""
+    secret_key: str = ""
+    security_token: str = ""
+    # Keys `tls.*` of Apache's tls.properties; `tls.enable=true` turns TLS on.
+    tls: Mapping[str, str] = {}
+    # From the address a route names to the one to connect to: for clients outside a container network.
+    address_map: Mapping[str, str] = {}
+    # Calls go to the broker's second port, two below the first.
+    uses_vip_channel: bool = False
+    request_timeout_seconds: float = 3.0
+    connect_timeout_seconds: float = 3.0
+    route_poll_seconds: float = 30.0
+    heartbeat_seconds: float = 30.0
+    # A name server of ours tells of route changes at once; others are asked every `route_poll_seconds`.
+    watches_routes: bool = True
+
+
+class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    # For the whole of a send, with all its attempts.
+    send_timeout_seconds: float = 3.0
+    retries: int = 2
+    # Also try another broker when one has stored the message but could not promise all it should.
+    retries_when_not_ok: bool = False
+    # Bodies of this size and more are compressed, unless that makes them longer. 0: never.
+    compress_above: int = 4096
+    compression: str = ZLIB
+    compression_level: int = 5
+    max_message_size: int = 4 * MIB
+    # A topic that does not exist is made like this one, with at most so many queues.
+    create_topic_key: str = AUTO_CREATE_TOPIC
+    default_topic_queues: int = 4
+    # Leave slow and failing brokers alone for a while.
+    avoids_slow_brokers: bool = False
+    # Messages and bytes of `send_soon` that may wait for their answer; then it waits itself.
+    max_in_flight: int = 50_000
+    max_bytes_in_flight: int = 256 * MIB
+    # Put messages of `send_soon` together into batches: wait so long for more, up to so many bytes. 0: no batches.
+    linger_seconds: float = 0.0
+    batch_bytes: int = 32 * 1024
+
+
+class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    # BROADCASTING: every member gets every message. Otherwise they share the queues.
+    is_broadcasting: bool = False
+    # Where a group that is new to a queue begins: "first", "last", or a time in ms.
+    start_from: str | int = "last"
+    # AVG, AVG_BY_CIRCLE or CONSISTENT_HASH.
+    rebalance: str = "AVG"
+    pull_batch: int = 32
+    # Pulling from a queue pauses beyond these.
+    max_cached_per_queue: int = 1000
+    max_cached_bytes_per_queue: int = 100 * MIB
+    max_span_per_queue: int = 2000
+    max_retries: int = 16
+    offset_persist_seconds: float = 5.0
+    rebalance_seconds: float = 20.0
+    suspend_ms: int = 15_000
+    pull_timeout_seconds: float = 30.0
+    # Folder of a broadcasting consumer's offsets; without one, ~/.rocketmq_offsets as Apache's clients.
+    local_offset_dir: str = ""

@@ -1,0 +1,135 @@
+"""From a message a program wrote to the header and body a broker gets. Pure. Refuses what no broker would take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from apogeemq.client.options import ProducerOptions
+from apogeemq.errors import MessageIllegal
+from apogeemq.model import properties as names
+from apogeemq.model.flags import COMPRESSED
+from apogeemq.model.messages import SYSTEM_PROPERTIES, Message
+from apogeemq.model.properties import KEY_SEPARATOR, MAX_SIZE, NAME_END, VALUE_END, encode_properties
+from apogeemq.model.topics import NO_SEND_TOPICS, RETRY_PREFIX, topic_problem
+from apogeemq.protocol.batch import encode_batch
+from apogeemq.protocol.compression import FLAGS, compress
+from apogeemq.protocol.headers.broker import SendMessage
+
+_SEPARATORS = (NAME_END, VALUE_END)
+
+
+class Outgoing(NamedTuple):
+    """Ready to go to any queue; `unique_ids` of a batch are those of its messages."""
+
+    topic: str
+    header: SendMessage
+    body: bytes
+    unique_ids: tuple[str, ...]
+    is_batch: bool = False
+
+
+def prepared(message: Message, group: str, options: ProducerOptions, unique_id: str, now_ms: int) -> Outgoing:
+    """Raises MessageIllegal."""
+    check(message, options)
+    body, system_flag = message.body, 0
+    if 0 < options.compress_above <= len(body):
+        packed = compress(body, options.compression, options.compression_level)
+        if len(packed) < len(body):
+            body, system_flag = packed, COMPRESSED | FLAGS[options.compression]
+    header = SendMessage(
+        topic=message.topic,
+        queue_id=-1,
+        system_flag=system_flag,
+        born_time=now_ms,
+        flag=message.flag,
+        producer_group=group,
+        default_topic=options.create_topic_key,
+        default_queue_nums=options.default_topic_queues,
+        properties=_encoded(message, unique_id),
+        reconsume_times=0,
+        unit_mode=False,
+        is_batch=False,
+    )
+    return Outgoing(message.topic, header, body, (unique_id,))
+
+
+def prepared_batch(
+    messages: Sequence[Message], group: str, options: ProducerOptions, unique_ids: Sequence[str], now_ms: int
+) -> Outgoing:
+    """One request for several messages of one topic; a broker takes all of them or none. Raises MessageIllegal."""
+    if not messages:
+        raise MessageIllegal("a batch needs at least one message")
+    first = messages[0]
+    for message in messages:
+        check(message, options)
+        if message.topic != first.topic:
+            raise MessageIllegal(f"a batch is for one topic, not for {first.topic} and {message.topic}")
+        if message.delay_level:
+            raise MessageIllegal("messages of a batch cannot be delayed")
+        if message.topic.startswith(RETRY_PREFIX):
+            raise MessageIllegal("a batch cannot go to a retry topic")
+        if message.waits_for_store != first.waits_for_store:
+            raise MessageIllegal("messages of a batch wait for the store all or none")
+    body = encode_batch(
+        [
+            (message.flag, message.body, _encoded(message, unique_id).encode())
+            for message, unique_id in zip(messages, unique_ids, strict=True)
+        ]
+    )
+    if len(body) > options.max_message_size:
+        raise MessageIllegal(f"a batch of {len(body)} bytes is larger than {options.max_message_size}")
+    header = SendMessage(
+        topic=first.topic,
+        queue_id=-1,
+        system_flag=0,
+        born_time=now_ms,
+        flag=0,
+        producer_group=group,
+        default_topic=options.create_topic_key,
+        default_queue_nums=options.default_topic_queues,
+        properties=encode_properties({names.WAIT: "true" if first.waits_for_store else "false"}),
+        reconsume_times=0,
+        unit_mode=False,
+        is_batch=True,
+    )
+    return Outgoing(first.topic, header, body, tuple(unique_ids), is_batch=True)
+
+
+def check(message: Message, options: ProducerOptions) -> None:
+    if problem := topic_problem(message.topic):
+        raise MessageIllegal(problem)
+    if message.topic in NO_SEND_TOPICS:
+        raise MessageIllegal(f"only brokers send to the topic {message.topic}")
+    if not isinstance(message.body, bytes | bytearray | memoryview):
+        raise MessageIllegal(f"the body is {type(message.body).__name__}, not bytes")
+    if not message.body:
+        raise MessageIllegal("the body is empty")
+    if len(message.body) > options.max_message_size:
+        raise MessageIllegal(f"the body has {len(message.body)} bytes, more than {options.max_message_size}")
+    for name, value in message.properties.items():
+        if name in SYSTEM_PROPERTIES:
+            raise MessageIllegal(f"the property {name} is the system's own")
+        if not name or not value:
+            raise MessageIllegal(f"a property needs a name and a value, not {name!r}={value!r}")
+    for text in (*message.properties, *message.properties.values(), message.tags, *message.keys, message.sharding_key):
+        if any(separator in text for separator in _SEPARATORS):
+            raise MessageIllegal(f"{text!r} holds a character that separates properties (1 or 2)")
+
+
+def _encoded(message: Message, unique_id: str) -> str:
+    properties = dict(message.properties)
+    properties[names.UNIQUE_KEY] = unique_id
+    properties[names.WAIT] = "true" if message.waits_for_store else "false"
+    if message.tags:
+        properties[names.TAGS] = message.tags
+    if message.keys:
+        properties[names.KEYS] = KEY_SEPARATOR.join(message.keys)
+    if message.delay_level:
+        properties[names.DELAY] = str(message.delay_level)
+    if message.sharding_key:
+        properties[names.SHARDING_KEY] = message.sharding_key
+    encoded = encode_properties(properties)
+    if len(encoded.encode()) > MAX_SIZE:
+        raise MessageIllegal(f"the properties take {len(encoded.encode())} bytes, more than {MAX_SIZE}")
+    return encoded
