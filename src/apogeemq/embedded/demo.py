@@ -39,7 +39,7 @@ _BROKER_COUNT: Final = 2
 _NEXT = """\
 What to do next:
   apogee namesrv                                a name server on port 9876 that stays
-  apogee broker -n localhost:9876               a broker on port 10911; Java, Go and C++ clients work with it
+  apogee broker -n localhost:9876               a broker on port 10911; Java and Go clients work with it
   apogee broker --help                          its flags
   mqadmin clusterList -n localhost:9876         Apache's tools see both as their own
   apogee namesrv diff host-a:9876 host-b:9876   whether two name servers say the same"""
