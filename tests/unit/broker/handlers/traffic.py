@@ -57,13 +57,13 @@ def long_fields(topic: str = "T", **more: str) -> dict[str, str]:
     }
 
 
-async def ask_send(client: Client, topic: str = "T", body: bytes = b"hello", codec: int = JSON, **more: str) -> Command:
-    return await client.ask(RequestCode.SEND_MESSAGE_V2, body, codec, **send_fields(topic, **more))
+async def ask_send(client: Client, topic: str = "T", body: bytes = b"hello", **more: str) -> Command:
+    return await client.ask(RequestCode.SEND_MESSAGE_V2, body, JSON, **send_fields(topic, **more))
 
 
-async def send(client: Client, topic: str = "T", body: bytes = b"hello", codec: int = JSON, **more: str) -> Command:
+async def send(client: Client, topic: str = "T", body: bytes = b"hello", **more: str) -> Command:
     """One message that is taken."""
-    answer = await ask_send(client, topic, body, codec, **more)
+    answer = await ask_send(client, topic, body, **more)
     assert answer.code == ResponseCode.SUCCESS, (answer.code, answer.remark)
     return answer
 
@@ -73,7 +73,7 @@ async def send_tagged(client: Client, tag: str, body: bytes = b"hello", topic: s
 
 
 async def refused_send(client: Client, topic: str = "T", body: bytes = b"hello", **more: str) -> tuple[int, str | None]:
-    answer = await ask_send(client, topic, body, JSON, **more)
+    answer = await ask_send(client, topic, body, **more)
     assert answer.code != ResponseCode.SUCCESS
     assert answer.fields() == FIXED  # Java's producers look into them whatever the code
     return answer.code, answer.remark
