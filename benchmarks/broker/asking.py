@@ -39,8 +39,16 @@ def stored(sock: socket.socket, topics: Sequence[str], queues: int = QUEUES) -> 
     return total
 
 
+def settled(sock: socket.socket, topics: Sequence[str]) -> int:
+    """How many messages there are once no more appear: Apache's broker fills its queues a moment after the answer."""
+    found = -1
+    while found != (found := stored(sock, topics)):
+        time.sleep(0.1)
+    return found
+
+
 def wait_until_stored(sock: socket.socket, topics: Sequence[str], count: int) -> None:
-    """Refuse to measure a server that loses messages; Apache's fills its queues a moment after the answer."""
+    """Refuse to measure a server that loses messages."""
     deadline = time.monotonic() + _DISPATCH_TIMEOUT_S
     while (found := stored(sock, topics)) != count:
         if time.monotonic() > deadline or found > count:

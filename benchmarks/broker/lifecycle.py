@@ -66,9 +66,7 @@ def start_full(contenders: Contenders, settings: Settings, say: Say) -> Iterator
                 child.wait()
             return {"time": seconds}
 
-        yield from rows(
-            case, alternate(1 if settings.quick else 3, one_round), {"time": "s"}
-        )
+        yield from rows(case, alternate(1 if settings.quick else 3, one_round), {"time": "s"})
     for server in servers.values():
         forget(server)
 

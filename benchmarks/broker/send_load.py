@@ -43,8 +43,8 @@ def run(job: Job) -> Result:
     """Set up, load for `job.seconds`, drain, check. Operations are messages."""
     topics = [frames.topic_name(index) for index in range(job.topics)]
     asker = wire.connect(job.host, job.port)
+    before = asking.settled(asker, topics)
     windows = _windows(job)
-    before = asking.stored(asker, topics)
     own_before, cpu_before = time.process_time(), cpu_seconds(job.pid)
     started = time.perf_counter()
     drive(windows, started + job.seconds)
@@ -53,7 +53,7 @@ def run(job: Job) -> Result:
     messages = job.batch * sum(window.answered for window in windows)
     for window in windows:
         window.check_drained()
-    asking.wait_until_stored(asker, topics, before + messages)
+    asking.wait_until_stored(asker, topics, before + job.batch * job.connections + messages)
     latencies = sorted(pair for window in windows for pair in window.latencies)
     return Result(messages, elapsed, cpu, own, percentile(latencies, 0.50), percentile(latencies, 0.99))
 
@@ -65,7 +65,7 @@ def _windows(job: Job) -> list[FramedWindow]:
     for number in range(job.connections):
         sock = wire.connect(job.host, job.port)
         ready = _frames(encoder, job, number * count, max(count, 2 * job.in_flight))
-        first = wire.ask(sock, ready[0])
+        first = wire.ask(sock, ready[0])  # one more message (or batch) than the window will count
         sock.settimeout(None)
         windows.append(FramedWindow(sock, ready, job.in_flight, first.size))
     return windows
