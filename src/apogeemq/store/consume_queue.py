@@ -224,6 +224,20 @@ class ConsumeQueue:
             file.cut(position - file.start)
             file.is_new = True  # its name may be known to nobody but the kernel
 
+    def blank_out(self, start: int, end: int) -> int:
+        """Let the entries that lead between two physical offsets lead nowhere; gives how many there were."""
+        first = bisect_left(
+            range(self.max_offset),
+            True,
+            self.min_offset,
+            key=lambda offset: not _is_before(self.entries(offset, 1), start),
+        )
+        count = 0
+        while (entry := self.entry(first + count)) is not None and entry[0] < end:
+            self._write(first + count, QUEUE_ENTRY.pack(entry[0], FILLER_SIZE, 0))
+            count += 1
+        return count
+
     def _cut_at(self, offset: int) -> None:
         """Forget the messages from a logical offset on."""
         for gone in range(max(offset, self.min_offset), self.max_offset):

@@ -2,9 +2,9 @@
 
 The log is the truth. It is read from a point up to which queues and index are known to be complete, each record is
 checked, queues and index are brought up to it, and what follows the last whole record is cut off: a torn tail that was
-never promised to anybody. After a clean stop that point is close to the end. After a crash it is the last file that
-the checkpoint vouches for, and whatever queues and index have beyond it is made again: after a power cut any part of
-what was not synced may be missing.
+never promised to anybody (`salvage.py` tells that from damage to what was). After a clean stop that point is close to
+the end. After a crash it is the last file that the checkpoint vouches for, and whatever queues and index have beyond it
+is made again: after a power cut any part of what was not synced may be missing.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from apogeemq.protocol.record import Record, is_intact
-from apogeemq.store.layout import could_be_unwritten
 from apogeemq.store.message_store import MessageStore
+from apogeemq.store.salvage import go_on_after, is_damaged
 from apogeemq.store.upkeep.checkpoint import Checkpoint, read_checkpoint
 
 log = logging.getLogger(__name__)
@@ -22,7 +21,7 @@ log = logging.getLogger(__name__)
 ABORT_FILE = "abort"
 CHECKPOINT_FILE = "checkpoint"
 _ZEROS_LOOKED_FOR = 1024 * 1024
-_SECTOR = 512
+_END_OF_TIME = 2**63
 
 
 class Recovered(NamedTuple):
@@ -52,7 +51,7 @@ def recover(store: MessageStore, *, was_clean: bool | None = None) -> Recovered:
         store.index.cut(0)
         return Recovered(was_clean, 0, 0, 0, 0)
     start = _start(store, checkpoint, was_clean=was_clean, is_whole=is_whole)
-    result = _bring_up(store, start, was_clean=was_clean)
+    result = _bring_up(store, start, checkpoint, was_clean=was_clean)
     if was_clean:
         store.last_store_time = max(store.last_store_time, checkpoint.log_time)
     log.info(
@@ -102,8 +101,9 @@ def _crash_start(store: MessageStore, checkpoint: Checkpoint) -> int:
 # -- reading the log -----------------------------------------------------------------------------------------
 
 
-def _bring_up(store: MessageStore, start: int, *, was_clean: bool) -> Recovered:
-    end, count = _read_log(store, start)
+def _bring_up(store: MessageStore, start: int, checkpoint: Checkpoint, *, was_clean: bool) -> Recovered:
+    durable_until = _END_OF_TIME if was_clean else checkpoint.log_time
+    end, count = _read_log(store, start, durable_until)
     cut_bytes = _data_after(store, end)
     store.log.cut(end)
     store.index.cut(end)
@@ -119,49 +119,23 @@ def _bring_up(store: MessageStore, start: int, *, was_clean: bool) -> Recovered:
     return Recovered(was_clean, start, count, end, cut_bytes)
 
 
-def _read_log(store: MessageStore, start: int) -> tuple[int, int]:
+def _read_log(store: MessageStore, start: int, durable_until: int) -> tuple[int, int]:
     """Dispatch every whole record from `start` on; gives where they end and how many there were."""
-    end, count = start, 0
-    must_check = store.config.check_crc_on_recover
-    for after, record in store.log.scan(start):
-        if record is None:
-            end = after if store.log.files.find(after) is not None else end
-            continue
-        if _is_torn(store, record) or (must_check and not is_intact(record)):
-            log.error("the message at %d is damaged; the log ends before it", record.physical_offset)
-            break
-        store.dispatch(record)
-        end = after
-        count += 1
+    position: int | None = start
+    end, count, last_time = start, 0, 0
+    while position is not None:
+        for after, record in store.log.scan(position):
+            if record is None:
+                end = after if store.log.files.find(after) is not None else end
+                continue
+            if is_damaged(store, record):
+                log.error("the message at %d is damaged", record.physical_offset)
+                break
+            store.dispatch(record)
+            end, last_time = after, record.store_time
+            count += 1
+        position = go_on_after(store, end, last_time, durable_until)
     return end, count
-
-
-def _is_torn(store: MessageStore, record: Record) -> bool:
-    """Whether some of the part without a checksum was never written: topic and properties are text.
-
-    A stray zero in a property is somebody's data. Zeros up to the edge of a sector are a power cut's; zeros at the end
-    or in a row are those of a process killed while it wrote, if nothing follows.
-    """
-    if b"\0" not in record.properties and b"\0" not in record.topic:
-        return False
-    tail = record.topic + b"\1\1" + record.properties  # the two bytes of the length between them may be zeros
-    if could_be_unwritten(tail) and not _is_followed(store, record):
-        return True
-    at = record.physical_offset + record.size - len(tail)
-    while tail:
-        part = tail[: _SECTOR - at % _SECTOR]
-        if not part.strip(b"\0"):
-            return True
-        at += len(part)
-        tail = tail[len(part) :]
-    return False
-
-
-def _is_followed(store: MessageStore, record: Record) -> bool:
-    """Whether a whole record or the end of the file comes after this one."""
-    for _, following in store.log.scan(record.physical_offset + record.size):
-        return following is None or is_intact(following)
-    return False
 
 
 def _data_after(store: MessageStore, end: int) -> int:

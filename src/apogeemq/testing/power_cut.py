@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,8 +47,10 @@ class PowerCut:
 
     @contextmanager
     def watching(self) -> Iterator[PowerCut]:
-        if not self._names:
-            for path in self._paths():
+        is_new = not self._names
+        for path in self._paths():
+            self._hold(path)
+            if is_new:
                 self._remember(path)
         try:
             with (
@@ -73,18 +76,25 @@ class PowerCut:
 
         return sync
 
-    def _remember(self, path: Path) -> None:
+    def _hold(self, path: Path) -> int | None:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:  # deleted meanwhile
-            return
-        inode = os.fstat(descriptor).st_ino
-        if path.is_dir():
-            self._names[inode] = _names_in(path)
-        else:
-            self._content[inode] = _content_of(descriptor)
-        if self._held.setdefault(inode, descriptor) != descriptor:
+            return None
+        held = self._held.setdefault(os.fstat(descriptor).st_ino, descriptor)
+        if held != descriptor:
             os.close(descriptor)
+        return held
+
+    def _remember(self, path: Path) -> None:
+        descriptor = self._hold(path)
+        if descriptor is None:
+            return
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            self._names[found.st_ino] = _names_in(path)
+        else:
+            self._content[found.st_ino] = _content_of(descriptor)
 
     # -- the cut ---------------------------------------------------------------------------------------------
 
