@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
@@ -155,8 +154,6 @@ def _drain(server: Server, per_queue: int, size: int) -> dict[str, float]:
 
 
 def _figures(result: Result) -> dict[str, float]:
-    if os.environ.get("APOGEE_BENCH_VERBOSE"):
-        print(result, flush=True)
     return {
         PER_CPU_SECOND: result.operations / result.server_cpu,
         "throughput": result.operations / result.seconds,
