@@ -8,13 +8,14 @@ from itertools import chain
 from struct import Struct
 
 from apogeemq.protocol.record import CRC_MASK, HEADS, HOST_FLAGS, crc32
-from apogeemq.store.key_hash import key_hash
+from apogeemq.store.key_hash import key_hashes
 from apogeemq.store.layout import QUEUE_ENTRY_FIELDS
 from apogeemq.store.results import BatchPart, NewMessage
 
 # A record's head from its beginning to the physical offset, what all records of a batch share, the body's length.
 _BEFORE_SHARED_SIZE = 36
 _SHARED_END = -4
+_ENTRIES_AT_ONCE = 64
 
 
 @lru_cache(maxsize=8)
@@ -22,7 +23,7 @@ def _head_of(shared_size: int) -> Callable[..., bytes]:
     return Struct(f">IIIiiqq{shared_size}si").pack
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_ENTRIES_AT_ONCE)
 def _entries_of(count: int) -> Callable[..., bytes]:
     return Struct(">" + QUEUE_ENTRY_FIELDS * count).pack
 
@@ -77,15 +78,17 @@ def _shared_head(shared: NewMessage, store_time: int) -> bytes:
 def encode_entries(parts: Sequence[BatchPart], sizes: Sequence[int], physical_offsets: Sequence[int]) -> bytes:
     """The entries of the consume queue."""
     tags_codes = [part.tags_code for part in parts]
-    fields = chain.from_iterable(zip(physical_offsets, sizes, tags_codes, strict=True))
-    return _entries_of(len(parts))(*fields)
+    fields = list(chain.from_iterable(zip(physical_offsets, sizes, tags_codes, strict=True)))
+    step = _ENTRIES_AT_ONCE * len(QUEUE_ENTRY_FIELDS)
+    pieces = [fields[start : start + step] for start in range(0, len(fields), step)]
+    return b"".join([_entries_of(len(piece) // len(QUEUE_ENTRY_FIELDS))(*piece) for piece in pieces])
 
 
 def keys_of_batch(
     topic: str, parts: Sequence[BatchPart], physical_offsets: Sequence[int]
 ) -> tuple[list[int], Sequence[int]]:
     """For the key index: the hash of each key, and where its message is."""
-    hashes = [key_hash(topic, key) for part in parts for key in part.keys]
+    hashes = key_hashes(topic, [key for part in parts for key in part.keys])
     if any(len(part.keys) != 1 for part in parts):
         physical_offsets = [
             offset for part, offset in zip(parts, physical_offsets, strict=True) for _ in range(len(part.keys))

@@ -22,29 +22,30 @@ _entries = QUEUE_ENTRY.iter_unpack
 _placement = Struct(">qi8x").unpack_from  # physical offset and size
 
 
+_MAX_AT_ONCE: Final = 256
 _FOUND: Final = GetStatus.FOUND
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_MAX_AT_ONCE)
 def _sizes_of(count: int) -> Callable[[bytes], tuple[int, ...]]:
     return Struct(">" + "8xi8x" * count).unpack
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_MAX_AT_ONCE)
 def _places_of(count: int) -> Callable[[bytes], tuple[int, ...]]:
     return Struct(">" + "q12x" * count).unpack
 
 
 def next_messages(log: CommitLog, queue: ConsumeQueue, offset: int, max_messages: int, max_bytes: int) -> Got | None:
-    """The usual case: the next messages, whatever their tags, all fit the answer and lie in one log file.
+    """The usual case: the next messages, whatever their tags, are not many, fit the answer and lie in one log file.
 
-    None when they do not.
+    None when it is another case.
     """
     entries = queue.entries(offset, max_messages)
-    if not entries:
-        return None
     length = len(entries)
     count = length // QUEUE_ENTRY_SIZE
+    if not 0 < count <= _MAX_AT_ONCE:
+        return None
     sizes = _sizes_of(count)(entries)
     total_size = sum(sizes)
     if total_size > max_bytes:

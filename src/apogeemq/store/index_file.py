@@ -24,6 +24,7 @@ from apogeemq.store.mapped_file import MappedFile
 _RESERVE_STEP = 1024 * 1024
 _FIRST_ITEM = 1  # item 0 means "none"
 _MAX_SECONDS = 2**31 - 1
+MAX_ITEMS_AT_ONCE = 64
 _REPAIR_STEP = 65_536  # items
 
 _WORD = 4
@@ -37,7 +38,7 @@ _pack_slot = INDEX_SLOT.pack_into
 _items = INDEX_ITEM.iter_unpack
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=MAX_ITEMS_AT_ONCE)
 def _item_starts_of(count: int) -> Callable[..., None]:
     return Struct(">" + (_ITEM_START + "4x") * count).pack_into
 
@@ -126,7 +127,7 @@ class IndexFile:
         self.next_item = number + 1
 
     def put_many(self, hashes: Sequence[int], physical_offsets: Sequence[int], store_time: int) -> int:
-        """Items of one moment, as many as there is room for and at least one; gives how many. May raise OSError."""
+        """Up to MAX_ITEMS_AT_ONCE of one moment; gives how many there was room for, at least one. May raise OSError."""
         number = self.next_item
         if number >= self._room:
             self._make_room(physical_offsets[0], store_time)
@@ -164,7 +165,7 @@ class IndexFile:
             self._words = memoryview(self._map).cast("I")
             self._file.on_idle = self._let_go
         self._room = min((self._file.reserved - self._items_at) // INDEX_ITEM_SIZE, self._item_count)
-        if self.next_item == _FIRST_ITEM and not self.begin_time:
+        if self.next_item == _FIRST_ITEM:
             self.begin_time = self.end_time = store_time
             self.begin_offset = self.end_offset = physical_offset
             self._write_header(_FIRST_ITEM)  # items say their time as seconds from the beginning's
@@ -265,7 +266,7 @@ class IndexFile:
         self._let_go()
         self._reserve(self._items_at)
         data = self._file.map()
-        while self.end_offset >= physical_offset:
+        while self.end_offset >= physical_offset and self.next_item > _FIRST_ITEM:
             self.next_item -= 1
             item_at = self._items_at + self.next_item * INDEX_ITEM_SIZE
             hash_value, _, _, previous = INDEX_ITEM.unpack_from(data, item_at)

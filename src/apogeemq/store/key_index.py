@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from apogeemq.errors import StorageFailed
-from apogeemq.store.index_file import IndexFile
+from apogeemq.store.index_file import MAX_ITEMS_AT_ONCE, IndexFile
 from apogeemq.store.key_hash import key_hash
 from apogeemq.store.mapped_file import MappedFile
 
@@ -92,7 +92,8 @@ class KeyIndex:
             file = self.files[-1] if self.files else None
             if file is None or file.next_item >= self._item_count:
                 file = self._next_file(store_time)
-            done += file.put_many(hashes[done:], physical_offsets[done:], store_time)
+            end = done + MAX_ITEMS_AT_ONCE
+            done += file.put_many(hashes[done:end], physical_offsets[done:end], store_time)
 
     def _next_file(self, store_time: int) -> IndexFile:
         moment = datetime.fromtimestamp(store_time / 1000)

@@ -104,6 +104,20 @@ def test_an_answer_is_bounded_in_messages_and_bytes_but_never_empty_for_a_large_
     assert store.get("T", 0, 0, 32, 10).message_count == 1
 
 
+def test_a_large_answer_and_one_that_spans_files_are_as_the_small_ones(open_store: OpenStore) -> None:
+    store = open_store()
+    for number in range(1000):
+        store.put(message("T", number % 2, number), 0)
+    assert len(store.log.files.files) > 1
+    for offset in range(0, 500, 7):
+        got = store.get("T", 1, offset, 7, 10**6)
+        expected = [b"%d" % number for number in range(offset * 2 + 1, min(offset * 2 + 15, 1000), 2)]
+        assert bodies(got.records) == expected[: got.message_count]
+        assert got.next_offset == offset + got.message_count
+    assert store.get("T", 1, 0, 80, 10**6).message_count == 80
+    assert store.get("T", 1, 400, 300, 10**6).message_count == 100
+
+
 def test_messages_are_found_by_key_newest_first_within_the_time(open_store: OpenStore) -> None:
     store = open_store()
     for number in range(300):

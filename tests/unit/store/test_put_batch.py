@@ -67,6 +67,17 @@ def test_a_batch_larger_than_a_queue_file_spans_several(open_store: OpenStore) -
     assert drain(store, "T", 0) == expected(range(350))
 
 
+def test_messages_of_a_batch_may_have_many_keys_or_none(open_store: OpenStore) -> None:
+    store = open_store()
+    parts = [BatchPart(0, b"%d" % n, b"", 0, [f"k{n % 5}-{turn}" for turn in range(n % 4)]) for n in range(100)]
+    put = store.put_batch(message("T", 0, 0), parts, 1000)
+    for number in range(5):
+        for turn in range(3):
+            wanted = [n for n in range(99, -1, -1) if n % 5 == number and n % 4 > turn]
+            found = store.index.find("T", f"k{number}-{turn}", 0, 2**62, 100)
+            assert found == [put.physical_offsets[n] for n in wanted]
+
+
 def test_a_batch_larger_than_a_log_file_is_refused_whole(open_store: OpenStore) -> None:
     store = open_store()
     store.put(message("T", 0, 0), 0)
