@@ -14,6 +14,7 @@ from pathlib import Path
 from apogeemq.errors import ProtocolError, StorageFailed
 from apogeemq.protocol.record import BLANK, MAGIC_BLANK, Record, decode_record
 from apogeemq.store.file_queue import FileQueue
+from apogeemq.store.mapped_file import MappedFile
 
 _RESERVE_STEP = 16 * 1024 * 1024
 _POPULATE_STEP = 256 * 1024
@@ -31,6 +32,7 @@ class CommitLog:
         self._file_size = file_size
         self._start = 0  # of the file written to
         self._map: mmap.mmap | None = None
+        self._sync_error: OSError | None = None  # the kernel tells only once
 
     @property
     def min_offset(self) -> int:
@@ -77,9 +79,16 @@ class CommitLog:
             files[-1].write(at, BLANK.pack(remaining, MAGIC_BLANK))
         # No power cut may leave the next file without this one.
         if not is_first and files[-1].is_new:
-            files[-1].sync_with_name()
+            self._sync_now(files[-1])
         fresh = self.files.append_file(self.max_offset if is_first else None)
         self._start = self.max_offset = fresh.start
+
+    def _sync_now(self, file: MappedFile) -> None:
+        try:
+            file.sync_with_name()
+        except OSError as error:
+            self._sync_error = error
+            raise
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -112,6 +121,8 @@ class CommitLog:
 
     def flush(self, up_to: int) -> None:
         """Make everything below an offset durable. Blocking; may run beside the writer. Raises OSError."""
+        if self._sync_error is not None:
+            raise self._sync_error
         for file in list(self.files.files):
             if file.end > self.flushed_offset and file.start < up_to:
                 file.sync_with_name()

@@ -10,6 +10,7 @@ is made again: after a power cut any part of what was not synced may be missing.
 from __future__ import annotations
 
 import logging
+from time import time_ns
 from typing import NamedTuple
 
 from apogeemq.store.message_store import MessageStore
@@ -22,6 +23,7 @@ ABORT_FILE = "abort"
 CHECKPOINT_FILE = "checkpoint"
 _ZEROS_LOOKED_FOR = 1024 * 1024
 _END_OF_TIME = 2**63
+_DAY_MS = 24 * 3_600_000
 
 
 class Recovered(NamedTuple):
@@ -54,6 +56,7 @@ def recover(store: MessageStore, *, was_clean: bool | None = None) -> Recovered:
     result = _bring_up(store, start, checkpoint, was_clean=was_clean)
     if was_clean:
         store.last_store_time = max(store.last_store_time, checkpoint.log_time)
+    _distrust_the_future(store, time_ns() // 1_000_000)
     log.info(
         "store opened after a %s: %d records read from %d, the log ends at %d, %d bytes of a torn tail cut off",
         "clean stop" if was_clean else "crash",
@@ -63,6 +66,13 @@ def recover(store: MessageStore, *, was_clean: bool | None = None) -> Recovered:
         result.cut_bytes,
     )
     return result
+
+
+def _distrust_the_future(store: MessageStore, now_ms: int) -> None:
+    """Store times never go back; one damaged bit of the last one must not hold all later ones far ahead."""
+    if store.last_store_time > now_ms + _DAY_MS:
+        log.warning("a message claims to be stored at %d ms, which is in the future", store.last_store_time)
+        store.last_store_time = now_ms
 
 
 # -- where to begin ------------------------------------------------------------------------------------------
