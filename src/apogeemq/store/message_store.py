@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from apogeemq.errors import StorageFailed
-from apogeemq.model import properties as names
 from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from apogeemq.model.properties import decode_properties
+from apogeemq.model.properties import KEY_SEPARATOR, KEYS, UNIQUE_KEY, decode_properties
 from apogeemq.protocol.record import CRC_MASK, HEADS, HOST_FLAGS, Record, crc32
 from apogeemq.store.batch import batch_sizes, encode_batch, encode_entries, keys_of_batch
 from apogeemq.store.collecting import next_messages, wanted_messages
@@ -255,6 +254,8 @@ class MessageStore:
 
 def index_keys(properties: dict[str, str]) -> list[str]:
     """What a message is indexed by: its unique key, then each of its keys."""
-    unique = properties.get(names.UNIQUE_KEY)
-    keys = [key for key in properties.get(names.KEYS, "").split(names.KEY_SEPARATOR) if key]
-    return [unique, *keys] if unique else keys
+    unique, keys = properties.get(UNIQUE_KEY), properties.get(KEYS)
+    if keys is None:
+        return [unique] if unique else []
+    several = [key for key in keys.split(KEY_SEPARATOR) if key] if KEY_SEPARATOR in keys else [keys]
+    return [unique, *several] if unique else several
