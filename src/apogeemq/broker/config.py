@@ -103,7 +103,7 @@ class BrokerConfig(msgspec.Struct, rename="camel", omit_defaults=True, forbid_un
     # -- sending ---------------------------------------------------------------------------------------------
 
     reject_transaction_message: bool = False
-    # Requests that have waited longer than this many ms are refused with SYSTEM_BUSY.
+    # Requests wait in no queue of ours: no effect.
     broker_fast_failure_enable: bool = True
     wait_time_mills_in_send_queue: LongCount = 200
     wait_time_mills_in_pull_queue: LongCount = 5_000
@@ -147,7 +147,8 @@ class BrokerConfig(msgspec.Struct, rename="camel", omit_defaults=True, forbid_un
     # -- groups of brokers -----------------------------------------------------------------------------------
 
     enable_slave_acting_master: bool = False
-    # With it: how often (ms) name servers hear of this broker, and after how long they may take it for gone.
+    # With it name servers hear of this broker every second, and may take it for gone after notActive ms. The interval
+    # has no effect.
     broker_heartbeat_interval: AtLeastOne = 1_000
     broker_not_active_timeout_millis: LongCount = 10_000
     send_heartbeat_timeout_millis: AtLeastOne = 1_000
@@ -223,7 +224,7 @@ class BrokerConfig(msgspec.Struct, rename="camel", omit_defaults=True, forbid_un
     server_netty_worker_group_enable: bool = True
     server_pooled_byte_buf_allocator_enable: bool = True
     use_epoll_native_selector: bool = False
-    # A stopping broker tells newer clients to go away, and waits this long for them.
+    # A stopping broker finishes what it has taken, and no more: no effect.
     enable_shutdown_gracefully: bool = False
     shutdown_wait_time_seconds: Count = 30
 
@@ -231,7 +232,7 @@ class BrokerConfig(msgspec.Struct, rename="camel", omit_defaults=True, forbid_un
 
     # The second listening port, two below the first.
     fast_port_enable: bool = True
-    # Connections at once, over both ports; more are closed when accepted.
+    # Connections at once, on each of the two ports; more are closed when accepted.
     max_connections: AtLeastOne = 65_536
     # Bytes of one request, length word included.
     max_frame_size: FrameSize = 16 * 1024 * 1024

@@ -12,7 +12,6 @@ from apogeemq.broker.state import BrokerState
 from apogeemq.broker.tables.delay_offsets import DelayOffsets
 from apogeemq.broker.tables.table_file import TableFile
 
-_DELAY_OFFSETS_SECONDS = 10.0
 _TICK_SECONDS = 0.5
 _FLUSH_SECONDS = 5.0
 
@@ -71,7 +70,7 @@ class KeptTables:
                 offsets_due = clock() + self._state.config.flush_consumer_offset_interval / 1000
             if clock() >= delays_due:
                 await self._save_delays()
-                delays_due = clock() + _DELAY_OFFSETS_SECONDS
+                delays_due = clock() + self._state.store_config.flush_delay_offset_interval / 1000
 
     async def save_all(self) -> None:
         await self._topics.save_if_changed()

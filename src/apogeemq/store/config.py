@@ -68,17 +68,17 @@ class StoreConfig(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unk
 
     # Bytes of a body.
     max_message_size: AtLeastOne = 4 * 1024 * 1024
-    # Messages and bytes one pull brings; "in disk" is for records that are probably not in memory.
+    # Messages and bytes one pull brings. Records that are probably not in memory are not told apart: "in disk" and the
+    # ratio have no effect.
     max_transfer_count_on_message_in_memory: AtLeastOne = 32
     max_transfer_bytes_on_message_in_memory: AtLeastOne = 256 * 1024
     max_transfer_count_on_message_in_disk: AtLeastOne = 8
     max_transfer_bytes_on_message_in_disk: AtLeastOne = 64 * 1024
-    # Per cent of the machine's memory taken as the part of the log that is in memory.
     access_message_in_memory_max_ratio: Percent = 40
-    # Bytes of consume queue that one pull looks through for matching tags.
+    # Always the same number of entries is looked through for matching tags: no effect.
     max_filter_message_size: Count = 16_000
     pull_batch_max_message_count: AtLeastOne = 160
-    # Messages a query by key brings, unless it asks for fewer.
+    # Messages a query by key brings, unless it asks for fewer; the second has no effect.
     max_msgs_num_batch: AtLeastOne = 64
     default_query_max_num: AtLeastOne = 32
     # Appending is one step on one thread; it cannot queue up behind a lock: no effect.
@@ -102,7 +102,7 @@ class StoreConfig(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unk
     disk_space_clean_forcibly_ratio: Percent = 85
     disk_space_warning_level_ratio: Percent = 90
     clean_file_forcibly_enable: bool = True
-    # Milliseconds between two looks for expired files, and files deleted in one look.
+    # Looked for every ten seconds: the interval has no effect. Files deleted in one look.
     clean_resource_interval: AtLeastOne = 10_000
     delete_file_batch_max: AtLeastOne = 10
     # Files are deleted at once; a map that is still read keeps its pages: no effect.
