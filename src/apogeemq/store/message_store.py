@@ -255,7 +255,7 @@ class MessageStore:
 def index_keys(properties: dict[str, str]) -> list[str]:
     """What a message is indexed by: its unique key, then each of its keys."""
     unique, keys = properties.get(UNIQUE_KEY), properties.get(KEYS)
-    if keys is None:
+    if not keys:
         return [unique] if unique else []
     several = [key for key in keys.split(KEY_SEPARATOR) if key] if KEY_SEPARATOR in keys else [keys]
     return [unique, *several] if unique else several
