@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from typing import Final, Protocol
 
+from apogeemq.client.answers import ClientAnswers
 from apogeemq.client.broker_calls import BrokerCalls
 from apogeemq.client.options import ClientOptions
 from apogeemq.client.route_cache import RouteCache
@@ -54,6 +55,8 @@ class ConsumerMember(Protocol):
 
     def routes_changed(self, topic: str) -> None: ...
 
+    def ids_changed(self) -> None: ...
+
 
 class ClientInstance:
     """Belongs to one event loop. Made by `joined_instance` only."""
@@ -76,6 +79,7 @@ class ClientInstance:
         self.unique_ids = UniqueIds(_address_bytes(options.client_ip or local_address()))
         self.producers: dict[str, ProducerMember] = {}
         self.consumers: dict[str, ConsumerMember] = {}
+        ClientAnswers(self.consumers).install(self.dispatcher)
         self._tasks: set[asyncio.Task[None]] = set()
         self._heard_of: set[str] = set()  # brokers that have had a heartbeat
         self._beating = asyncio.Lock()

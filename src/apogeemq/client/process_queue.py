@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 from apogeemq.model.messages import ReceivedMessage
+
+MessageT = TypeVar("MessageT", bound=ReceivedMessage)
 
 NOTHING_TO_COMMIT: Final = -1
 PULL_EXPIRES_MS: Final = 120_000
@@ -37,7 +39,7 @@ class ProcessQueue:
         first = self._first()
         return self._end - 1 - first if first is not None else 0
 
-    def put(self, messages: Iterable[ReceivedMessage]) -> list[ReceivedMessage]:
+    def put(self, messages: Iterable[MessageT]) -> list[MessageT]:
         """Take what was pulled; gives what was not here already."""
         fresh = []
         for message in messages:

@@ -78,6 +78,13 @@ class RouteCache:
             if broker_id == MASTER_ID or not only_masters
         }
 
+    def masters_of(self, topic: str) -> list[str]:
+        """Addresses of the brokers that serve a topic; a slave where there is no master."""
+        route = self._routes.get(topic)
+        if route is None:
+            return []
+        return [group.addresses[min(group.addresses)] for group in route.brokers if group.addresses]
+
     @property
     def topics(self) -> list[str]:
         return list(self._wanted)

@@ -1,0 +1,87 @@
+"""From the records of a pull to messages a program sees. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from apogeemq.client.namespaces import without_namespace
+from apogeemq.model import properties as names
+from apogeemq.model.flags import COMPRESSED
+from apogeemq.model.messages import ReceivedMessage
+from apogeemq.model.queues import MessageQueue
+from apogeemq.model.subscriptions import SubscriptionData
+from apogeemq.model.topics import RETRY_PREFIX
+from apogeemq.protocol.compression import decompress
+from apogeemq.protocol.record import Record, decode_record
+
+# What becomes of a message: finished (None), or to come again after the delay of a level.
+Settle = Callable[["ConsumedMessage", int | None], Awaitable[None]]
+
+
+class ConsumedMessage(ReceivedMessage):
+    """A message of a consumer. It is given out again, here or elsewhere, until one of its two methods was called."""
+
+    _settle: Settle | None = None
+
+    async def ack(self) -> None:
+        """It has been dealt with. Calling it again does nothing."""
+        settle, self._settle = self._settle, None
+        if settle is not None:
+            await settle(self, None)
+
+    async def retry(self, delay_level: int = 0) -> None:
+        """It could not be dealt with: let it come again later, after a delay that grows unless a level is given."""
+        settle, self._settle = self._settle, None
+        if settle is not None:
+            await settle(self, delay_level)
+
+    @property
+    def is_settled(self) -> bool:
+        return self._settle is None
+
+    def settled_by(self, settle: Settle | None) -> None:
+        """Set by whoever hands the message out."""
+        self._settle = settle
+
+
+def messages_of(
+    data: bytes, queue: MessageQueue, subscription: SubscriptionData | None, namespace: str = ""
+) -> list[ConsumedMessage]:
+    """The messages of a pull that the subscription wants: a broker compares hashes of tags, we the tags themselves.
+
+    Raises ProtocolError.
+    """
+    wanted = subscription.tags_set if subscription is not None else frozenset()
+    messages: list[ConsumedMessage] = []
+    position = 0
+    while position < len(data):
+        record = decode_record(data, position)
+        position += record.size
+        message = message_of(record, queue, namespace)
+        if not wanted or message.tags in wanted:
+            messages.append(message)
+    return messages
+
+
+def message_of(record: Record, queue: MessageQueue, namespace: str = "") -> ConsumedMessage:
+    topic = queue.topic
+    message = ConsumedMessage(
+        topic,
+        queue,
+        record.queue_offset,
+        decompress(record.body, record.system_flag) if record.system_flag & COMPRESSED else record.body,
+        record.properties,
+        physical_offset=record.physical_offset,
+        store_host=record.store_host,
+        store_time_ms=record.store_time,
+        born_host=record.born_host,
+        born_time_ms=record.born_time,
+        reconsume_times=record.reconsume_times,
+        system_flag=record.system_flag & ~COMPRESSED,
+        flag=record.flag,
+    )
+    if topic.startswith(RETRY_PREFIX):  # the program knows it by the topic it was first sent to
+        message.topic = message.properties.get(names.RETRY_TOPIC, topic)
+    if namespace:
+        message.topic = without_namespace(message.topic, namespace)
+    return message

@@ -1,0 +1,204 @@
+"""A consumer as a member of its group: which queues are its own, and the readers of those.
+
+The members agree without talking to each other: each asks a broker who is in the group and computes the same answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from apogeemq.client.broker_calls import NO_OFFSET
+from apogeemq.client.options import ConsumerOptions
+from apogeemq.client.queue_reader import QueueReader, Reading
+from apogeemq.client.rebalance import STRATEGIES, Strategy, sorted_ids, sorted_queues
+from apogeemq.client.route_info import readable_queues
+from apogeemq.errors import ApogeeError, ConfigError
+from apogeemq.model.queues import MessageQueue
+from apogeemq.model.topics import RETRY_PREFIX
+
+log = logging.getLogger(__name__)
+
+_LOCK_PERIOD_SECONDS: Final = 20.0
+_LOCK_LIFE_MS: Final = 30_000
+_RETRY_SECONDS: Final = 1.0
+
+
+class Membership:
+    """`topics` gives the topics of the group; `released` is awaited for each queue that is given away."""
+
+    def __init__(
+        self,
+        reading: Reading,
+        topics: Callable[[], Sequence[str]],
+        strategy: Strategy | None = None,
+    ) -> None:
+        self._reading = reading
+        self._topics = topics
+        self._strategy = strategy or strategy_named(reading.options)
+        self.readers: dict[MessageQueue, QueueReader] = {}
+        self._is_wanted = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.is_settled = asyncio.Event()  # set after the first rebalance that reached everybody
+
+    def start(self) -> None:
+        self._is_wanted.set()
+        self._tasks = [asyncio.ensure_future(self._keep_balanced())]
+        if self._reading.is_ordered:
+            self._tasks.append(asyncio.ensure_future(self._keep_locks()))
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(self._remove(queue) for queue in tuple(self.readers)))
+
+    def rebalance_soon(self) -> None:
+        self._is_wanted.set()
+
+    # -- balance ---------------------------------------------------------------------------------------------
+
+    async def _keep_balanced(self) -> None:
+        period_seconds = 0.0
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(period_seconds or None):
+                    await self._is_wanted.wait()
+            self._is_wanted.clear()
+            is_complete = True
+            for topic in self._topics():
+                try:
+                    is_complete &= await self._rebalance(topic)
+                except ApogeeError as error:
+                    is_complete = False
+                    log.warning("no rebalance of %s at the moment: %s", topic, error)
+            if is_complete:
+                self.is_settled.set()
+            period_seconds = self._reading.options.rebalance_seconds if is_complete else _RETRY_SECONDS
+
+    async def _rebalance(self, topic: str) -> bool:
+        """Says whether every queue that is ours has its reader."""
+        instance = self._reading.instance
+        route = await instance.routes.get(topic)
+        queues = sorted_queues(readable_queues(topic, route))
+        if self._reading.options.is_broadcasting:
+            own = queues
+        else:
+            ids = await self._client_ids(topic)
+            own = self._strategy(instance.client_id, queues, ids)
+        return await self._adopt(topic, own)
+
+    async def _client_ids(self, topic: str) -> list[str]:
+        """From any broker that serves the topic: all of them hear of all members."""
+        instance = self._reading.instance
+        addresses = instance.routes.masters_of(topic)
+        problem: ApogeeError | None = None
+        for address in addresses:
+            try:
+                return sorted_ids(await instance.calls.consumer_ids(address, self._reading.group))
+            except ApogeeError as error:
+                problem = error
+        if problem is not None:
+            raise problem
+        return []
+
+    async def _adopt(self, topic: str, own: Sequence[MessageQueue]) -> bool:
+        now_ms = time.time_ns() // 1_000_000
+        for queue, reader in tuple(self.readers.items()):
+            if queue.topic == topic and (queue not in own or reader.process.is_pull_expired(now_ms)):
+                await self._remove(queue)
+        new = [queue for queue in own if queue not in self.readers]
+        if self._reading.is_ordered and new:
+            new_locked = await self._lock(new)
+        else:
+            new_locked = set(new)
+        added = [await self._add(queue) for queue in new if queue in new_locked]
+        return all(added) and len(new_locked) == len(new)
+
+    async def _add(self, queue: MessageQueue) -> bool:
+        try:
+            offset = await self._first_offset(queue)
+        except ApogeeError as error:
+            log.warning("%s is not begun yet, its offset is not known: %s", queue, error)
+            return False
+        reader = self.readers[queue] = QueueReader(self._reading, queue, offset)
+        if self._reading.is_ordered:
+            self._mark_locked(reader)
+        log.info("reading %s from offset %d", queue, offset)
+        reader.start()
+        return True
+
+    async def _remove(self, queue: MessageQueue) -> None:
+        reader = self.readers.pop(queue)
+        await reader.stop()
+        await self._reading.offsets.release(queue)
+        if self._reading.is_ordered:
+            await self._unlock([queue])
+
+    async def _first_offset(self, queue: MessageQueue) -> int:
+        kept = await self._reading.offsets.read(queue)
+        if kept != NO_OFFSET:
+            return kept
+        start = self._reading.options.start_from
+        if queue.topic.startswith(RETRY_PREFIX) and start == "last":
+            return 0  # what was sent back before we came is for us
+        if start == "first":
+            return 0
+        instance = self._reading.instance
+        address = instance.routes.address(queue.broker_name)
+        if address is None:
+            raise ConfigError(f"the broker {queue.broker_name} is not known")
+        if start == "last" or queue.topic.startswith(RETRY_PREFIX):
+            return await instance.calls.max_offset(address, queue)
+        return await instance.calls.search_offset(address, queue, int(start))
+
+    # -- locks of an ordered group ---------------------------------------------------------------------------
+
+    async def _keep_locks(self) -> None:
+        while True:
+            await asyncio.sleep(_LOCK_PERIOD_SECONDS)
+            queues = list(self.readers)
+            held = await self._lock(queues)
+            for queue in queues:
+                reader = self.readers.get(queue)
+                if reader is not None and queue in held:
+                    self._mark_locked(reader)
+
+    def _mark_locked(self, reader: QueueReader) -> None:
+        reader.process.is_locked = True
+        reader.process.locked_until_ms = time.time_ns() // 1_000_000 + _LOCK_LIFE_MS
+
+    async def _lock(self, queues: Sequence[MessageQueue]) -> set[MessageQueue]:
+        held: set[MessageQueue] = set()
+        for address, some in self._by_master(queues).items():
+            try:
+                instance = self._reading.instance
+                held.update(await instance.calls.lock(address, self._reading.group, instance.client_id, some))
+            except ApogeeError as error:
+                log.warning("no locks from %s: %s", address, error)
+        return held
+
+    async def _unlock(self, queues: Sequence[MessageQueue]) -> None:
+        for address, some in self._by_master(queues).items():
+            with contextlib.suppress(ApogeeError):
+                instance = self._reading.instance
+                await instance.calls.unlock(address, self._reading.group, instance.client_id, some)
+
+    def _by_master(self, queues: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
+        grouped: dict[str, list[MessageQueue]] = {}
+        for queue in queues:
+            address = self._reading.instance.master_of(queue.broker_name)
+            if address is not None:
+                grouped.setdefault(address, []).append(queue)
+        return grouped
+
+
+def strategy_named(options: ConsumerOptions) -> Strategy:
+    try:
+        return STRATEGIES[options.rebalance]
+    except KeyError:
+        raise ConfigError(f"rebalance={options.rebalance}: expected one of {', '.join(STRATEGIES)}") from None

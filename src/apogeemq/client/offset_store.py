@@ -1,0 +1,140 @@
+"""How far a consumer is: kept by the brokers for a group that shares queues, by the client for one that does not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from apogeemq.client.broker_calls import NO_OFFSET
+from apogeemq.client.instance import ClientInstance
+from apogeemq.errors import ApogeeError, NoRoute, ProtocolError
+from apogeemq.model.queues import MessageQueue
+from apogeemq.protocol import javajson
+from apogeemq.runtime.atomic_file import read_with_backup, write_atomically
+
+log = logging.getLogger(__name__)
+
+LOCAL_FOLDER: Final = ".rocketmq_offsets"
+
+
+class OffsetStore(Protocol):
+    """`update` remembers, `persist` keeps; `read` gives what was kept, NO_OFFSET when nothing was."""
+
+    async def read(self, queue: MessageQueue) -> int: ...
+
+    def update(self, queue: MessageQueue, offset: int, *, only_forward: bool = True) -> None: ...
+
+    def known(self, queue: MessageQueue) -> int: ...
+
+    async def persist(self) -> None: ...
+
+    async def release(self, queue: MessageQueue) -> None:
+        """The queue is another's from now on: keep its offset and forget it."""
+        ...
+
+
+class _Offsets:
+    """Offsets in memory."""
+
+    def __init__(self) -> None:
+        self.table: dict[MessageQueue, int] = {}
+        self.changed: set[MessageQueue] = set()
+
+    def update(self, queue: MessageQueue, offset: int, *, only_forward: bool = True) -> None:
+        if offset < 0 or (only_forward and offset <= self.table.get(queue, NO_OFFSET)):
+            return
+        self.table[queue] = offset
+        self.changed.add(queue)
+
+    def known(self, queue: MessageQueue) -> int:
+        return self.table.get(queue, NO_OFFSET)
+
+
+class RemoteOffsets(_Offsets):
+    """With the brokers. What is not persisted when the process dies comes again."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        super().__init__()
+        self._instance = instance
+        self._group = group
+
+    async def read(self, queue: MessageQueue) -> int:
+        """From the broker; raises an ApogeeError rather than guess when it cannot be asked."""
+        return await self._instance.calls.consumer_offset(self._address(queue), self._group, queue)
+
+    async def persist(self) -> None:
+        changed, self.changed = self.changed, set()
+        await asyncio.gather(*(self._persist(queue) for queue in changed))
+
+    async def release(self, queue: MessageQueue) -> None:
+        if queue in self.changed:
+            self.changed.discard(queue)
+            await self._persist(queue)
+        self.table.pop(queue, None)
+
+    async def _persist(self, queue: MessageQueue) -> None:
+        offset = self.table.get(queue)
+        if offset is None:
+            return
+        try:
+            await self._instance.calls.update_offset(self._address(queue), self._group, queue, offset)
+        except ApogeeError as error:
+            self.changed.add(queue)  # next time
+            log.warning("offset %d of %s is not kept yet: %s", offset, queue, error)
+
+    def _address(self, queue: MessageQueue) -> str:
+        address = self._instance.routes.address(queue.broker_name)
+        if address is None:
+            raise NoRoute(f"the broker {queue.broker_name} is not known any more")
+        return address
+
+
+class LocalOffsets(_Offsets):
+    """In a file of this machine, in Apache's format and place: every member of the group reads everything."""
+
+    def __init__(self, folder: Path, client_id: str, group: str) -> None:
+        super().__init__()
+        self._path = folder / client_id / group / "offsets.json"
+
+    async def load(self) -> None:
+        """StorageFailed when the file is there and cannot be read."""
+        kept = await asyncio.to_thread(self._read_file)
+        self.table = kept if kept is not None else {}
+
+    def _read_file(self) -> dict[MessageQueue, int] | None:
+        return read_with_backup(self._path, _decoded)
+
+    async def read(self, queue: MessageQueue) -> int:
+        return self.known(queue)
+
+    async def persist(self) -> None:
+        if self.changed:
+            self.changed = set()
+            await asyncio.to_thread(write_atomically, self._path, _encoded(self.table))
+
+    async def release(self, queue: MessageQueue) -> None:
+        with contextlib.suppress(ApogeeError):
+            await self.persist()
+
+
+def _decoded(content: bytes) -> dict[MessageQueue, int]:
+    entries: Any = javajson.parse(content)
+    table = entries.get("offsetTable", {}) if isinstance(entries, dict) else None
+    if table is None:
+        raise ProtocolError("not a file of offsets")
+    if not table:
+        return {}
+    try:
+        return {msgspec.convert(queue, MessageQueue): int(offset) for queue, offset in table}
+    except (TypeError, ValueError, msgspec.ValidationError) as error:
+        raise ProtocolError(f"not a file of offsets: {error}") from None
+
+
+def _encoded(table: dict[MessageQueue, int]) -> bytes:
+    pairs = javajson.Pairs((msgspec.to_builtins(queue), offset) for queue, offset in table.items())
+    return javajson.dumps({"offsetTable": pairs})

@@ -1,0 +1,180 @@
+"""Pulls one queue, over and over, and hands on what comes; pauses while too much of it is unfinished."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from apogeemq.client.broker_calls import PullAnswer
+from apogeemq.client.incoming import ConsumedMessage, messages_of
+from apogeemq.client.instance import ClientInstance
+from apogeemq.client.offset_store import OffsetStore
+from apogeemq.client.options import ConsumerOptions
+from apogeemq.client.process_queue import ProcessQueue
+from apogeemq.errors import ApogeeError, NoRoute, RemoteRefused
+from apogeemq.model.queues import MessageQueue
+from apogeemq.model.subscriptions import SubscriptionData
+from apogeemq.model.topics import MASTER_ID
+from apogeemq.protocol.codes import ResponseCode
+from apogeemq.protocol.headers import broker as headers
+
+log = logging.getLogger(__name__)
+
+_FULL_SECONDS: Final = 0.05
+_FLOW_CONTROL_SECONDS: Final = 0.02
+_FAILURE_SECONDS: Final = 1.0
+_LOCK_SECONDS: Final = 1.0
+
+
+class Reading(NamedTuple):
+    """What all readers of a consumer share."""
+
+    instance: ClientInstance
+    group: str
+    options: ConsumerOptions
+    offsets: OffsetStore
+    subscription_of: Callable[[str], SubscriptionData | None]
+    deliver: Callable[[QueueReader, list[ConsumedMessage]], None]
+    is_ordered: bool
+    namespace: str
+
+
+class QueueReader:
+    """Runs from `start` to `stop`. `process` holds what was handed on and is not finished."""
+
+    def __init__(self, reading: Reading, queue: MessageQueue, offset: int) -> None:
+        self.queue = queue
+        self.next_offset = offset
+        self.process = ProcessQueue(_now_ms())
+        self.max_offset = 0
+        self.is_paused = False
+        self._reading = reading
+        self._broker_id = MASTER_ID
+        self._has_room = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._last_problem = ""
+
+    def start(self) -> None:
+        self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self) -> None:
+        """Nothing more is handed on, and what was is not counted any more."""
+        self.process.is_dropped = True
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    def seek(self, offset: int) -> None:
+        """Go on from another offset; what was handed on from the present one is not counted any more."""
+        self.process.is_dropped = True
+        self.process = self._new_process()
+        self.next_offset = offset
+        self._reading.offsets.update(self.queue, offset, only_forward=False)
+        self._has_room.set()
+
+    def finished(self, message: ConsumedMessage, process: ProcessQueue) -> None:
+        """A message is done with; what may be committed is remembered."""
+        offset = process.finish((message,))
+        if process is self.process and not process.is_dropped:
+            self._reading.offsets.update(self.queue, offset)
+            self._has_room.set()
+
+    def _new_process(self) -> ProcessQueue:
+        fresh = ProcessQueue(_now_ms())
+        fresh.is_locked, fresh.locked_until_ms = self.process.is_locked, self.process.locked_until_ms
+        return fresh
+
+    # -- pulling ---------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            if not await self._may_pull():
+                continue
+            try:
+                answer = await self._pull()
+            except RemoteRefused as error:
+                await self._pause(error, _FLOW_CONTROL_SECONDS if error.code == ResponseCode.FLOW_CONTROL else None)
+            except ApogeeError as error:
+                await self._pause(error)
+            else:
+                self._last_problem = ""
+                self._take(answer)
+
+    async def _may_pull(self) -> bool:
+        options, process = self._reading.options, self.process
+        if self._reading.is_ordered and not process.is_lock_valid(_now_ms()):
+            await asyncio.sleep(_LOCK_SECONDS)
+            return False
+        is_full = (
+            len(process) >= options.max_cached_per_queue
+            or process.size >= options.max_cached_bytes_per_queue
+            or (not self._reading.is_ordered and process.span >= options.max_span_per_queue)
+        )
+        if not is_full and not self.is_paused:
+            return True
+        self._has_room.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FULL_SECONDS if is_full else _FAILURE_SECONDS):
+                await self._has_room.wait()
+        return False
+
+    async def _pull(self) -> PullAnswer:
+        reading, queue = self._reading, self.queue
+        subscription = reading.subscription_of(queue.topic)
+        committed = reading.offsets.known(queue)
+        is_master = self._broker_id == MASTER_ID
+        commits = committed > 0 and is_master and not reading.options.is_broadcasting
+        address = reading.instance.routes.address(queue.broker_name, self._broker_id)
+        if address is None:
+            raise NoRoute(f"the broker {queue.broker_name} is not known any more")
+        header = headers.PullMessage(
+            consumer_group=reading.group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=self.next_offset,
+            max_messages=reading.options.pull_batch,
+            system_flag=headers.PULL_SUSPENDS | (headers.PULL_COMMITS if commits else 0),
+            commit_offset=committed if commits else 0,
+            suspend_ms=reading.options.suspend_ms,
+            subscription_version=subscription.sub_version if subscription is not None else 0,
+            subscription=subscription.sub_string if subscription is not None else None,
+            expression_type=subscription.expression_type if subscription is not None else None,
+        )
+        self.process.last_pull_ms = _now_ms()
+        return await reading.instance.calls.pull(address, header, reading.options.pull_timeout_seconds)
+
+    def _take(self, answer: PullAnswer) -> None:
+        self._broker_id = answer.suggested_broker_id
+        self.max_offset = answer.max_offset
+        if answer.code == ResponseCode.PULL_OFFSET_MOVED:
+            log.warning("%s: offset %d is not there, going on at %d", self.queue, self.next_offset, answer.next_offset)
+            self.seek(answer.next_offset)
+            return
+        self.next_offset = answer.next_offset
+        fresh: list[ConsumedMessage] = []
+        if answer.code == ResponseCode.SUCCESS:
+            subscription = self._reading.subscription_of(self.queue.topic)
+            messages = messages_of(answer.records, self.queue, subscription, self._reading.namespace)
+            fresh = self.process.put(messages)
+        if fresh:
+            self._reading.deliver(self, fresh)
+        elif not len(self.process):
+            self._reading.offsets.update(self.queue, self.next_offset)  # nothing here is for us
+
+    async def _pause(self, error: ApogeeError, seconds: float | None = None) -> None:
+        if str(error) != self._last_problem:  # said once, not every second
+            self._last_problem = str(error)
+            log.warning("%s cannot be pulled at the moment: %s", self.queue, error)
+        self._broker_id = MASTER_ID
+        if error.refresh_routes:
+            self._reading.instance.routes.refresh_soon(self.queue.topic)
+        await asyncio.sleep(seconds if seconds is not None else _FAILURE_SECONDS)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
