@@ -23,10 +23,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from struct import Struct, error
 from typing import Final, NamedTuple
 
-from isal.isal_zlib import crc32 as crc32  # the one records are checked by
+from isal.isal_zlib import crc32
 
 from apogeemq.errors import ProtocolError
 from apogeemq.model.flags import BORN_HOST_IPV6, STORE_HOST_IPV6
@@ -49,8 +51,12 @@ HOST_FLAGS: Final = BORN_HOST_IPV6 | STORE_HOST_IPV6
 _SHORT = Struct(">h")
 _SIZE_AND_MAGIC = Struct(">II")
 
-# The part from the total size to the body's length: its `pack` and its size, by the flags of the hosts.
-HEADS: Final = {flags: (head.pack, head.size) for flags, head in _HEADS.items()}
+# Size of the part from the total size to the body's length, by the flags of the hosts.
+HEAD_SIZES: Final = {flags: head.size for flags, head in _HEADS.items()}
+_PACKS: Final = {flags: head.pack for flags, head in _HEADS.items()}
+# Of that part, what the records of a batch have in common: from the system flag to the prepared offset.
+_SHARED_AT: Final = 36
+_SHARED_END: Final = -4
 SYSTEM_FLAG_AT: Final = 36
 
 
@@ -84,7 +90,13 @@ def topic_part(topic: bytes) -> tuple[int, bytes]:
     return MAGIC_V2, _SHORT.pack(length) + topic
 
 
+def record_size(system_flag: int, topic_length: int, body_length: int, properties_length: int) -> int:
+    """`topic_length` with the length before it, as `topic_part` gives it."""
+    return HEAD_SIZES[system_flag & HOST_FLAGS] + body_length + topic_length + 2 + properties_length
+
+
 def encode_record(
+    size: int,
     topic: tuple[int, bytes],
     queue_id: int,
     flag: int,
@@ -100,38 +112,66 @@ def encode_record(
     body: bytes,
     properties: bytes,
 ) -> bytes:
-    """`topic` is what `topic_part` gave. The lengths were checked by whoever took the message in."""
+    """`size` is `record_size`, `topic` is what `topic_part` gave. Whoever took the message in has checked lengths."""
     magic, topic_bytes = topic
-    head = _HEADS[system_flag & HOST_FLAGS]
-    body_length, properties_length = len(body), len(properties)
-    return b"%b%b%b%b%b" % (
-        head.pack(
-            head.size + body_length + len(topic_bytes) + 2 + properties_length,
-            magic,
-            crc32(body) & CRC_MASK,
-            queue_id,
-            flag,
-            queue_offset,
-            physical_offset,
-            system_flag,
-            born_time,
-            born_host,
-            store_time,
-            store_host,
-            reconsume_times,
-            prepared_offset,
-            body_length,
-        ),
-        body,
-        topic_bytes,
-        _SHORT.pack(properties_length),
-        properties,
+    head = _PACKS[system_flag & HOST_FLAGS](
+        size,
+        magic,
+        crc32(body) & CRC_MASK,
+        queue_id,
+        flag,
+        queue_offset,
+        physical_offset,
+        system_flag,
+        born_time,
+        born_host,
+        store_time,
+        store_host,
+        reconsume_times,
+        prepared_offset,
+        len(body),
     )
+    return b"".join((head, body, topic_bytes, len(properties).to_bytes(2), properties))
 
 
-def record_size(system_flag: int, topic_length: int, body_length: int, properties_length: int) -> int:
-    """`topic_length` with the length before it, as `topic_part` gives it."""
-    return HEADS[system_flag & HOST_FLAGS][1] + body_length + topic_length + 2 + properties_length
+def shared_head(
+    system_flag: int,
+    born_time: int,
+    born_host: bytes,
+    store_time: int,
+    store_host: bytes,
+    reconsume_times: int,
+    prepared_offset: int,
+) -> bytes:
+    """What the heads of a batch's records have in common, for `encode_records`."""
+    head = _PACKS[system_flag & HOST_FLAGS](
+        *(0, 0, 0, 0, 0, 0, 0, system_flag, born_time, born_host, store_time, store_host),
+        *(reconsume_times, prepared_offset, 0),
+    )
+    return head[_SHARED_AT:_SHARED_END]
+
+
+def encode_records(
+    shared: bytes,
+    topic: tuple[int, bytes],
+    queue_id: int,
+    messages: Iterable[tuple[int, int, int, int, bytes, bytes]],
+) -> bytes:
+    """Records that follow each other: size, flag, queue offset, physical offset, body, properties of each."""
+    magic, topic_bytes = topic
+    pack_head = _head_around(len(shared))
+    pieces: list[bytes] = []
+    add = pieces.extend
+    for size, flag, queue_offset, physical_offset, body, properties in messages:
+        crc = crc32(body) & CRC_MASK
+        head = pack_head(size, magic, crc, queue_id, flag, queue_offset, physical_offset, shared, len(body))
+        add((head, body, topic_bytes, len(properties).to_bytes(2), properties))
+    return b"".join(pieces)
+
+
+@lru_cache(maxsize=len(_HEADS))
+def _head_around(shared_size: int) -> Callable[..., bytes]:
+    return Struct(f">IIIiiqq{shared_size}si").pack
 
 
 def decode_record(data: bytes, position: int = 0) -> Record:

@@ -4,33 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, count
 from struct import Struct
 
-from apogeemq.protocol.record import CRC_MASK, HEADS, HOST_FLAGS, crc32
+from apogeemq.protocol.record import encode_records, record_size, shared_head
 from apogeemq.store.key_hash import key_hashes
 from apogeemq.store.layout import QUEUE_ENTRY_FIELDS
 from apogeemq.store.results import BatchPart, NewMessage
 
-# A record's head from its beginning to the physical offset, what all records of a batch share, the body's length.
-_BEFORE_SHARED_SIZE = 36
-_SHARED_END = -4
 _ENTRIES_AT_ONCE = 64
 
 
-@lru_cache(maxsize=8)
-def _head_of(shared_size: int) -> Callable[..., bytes]:
-    return Struct(f">IIIiiqq{shared_size}si").pack
-
-
 @lru_cache(maxsize=_ENTRIES_AT_ONCE)
-def _entries_of(count: int) -> Callable[..., bytes]:
-    return Struct(">" + QUEUE_ENTRY_FIELDS * count).pack
+def _entries_of(entry_count: int) -> Callable[..., bytes]:
+    return Struct(">" + QUEUE_ENTRY_FIELDS * entry_count).pack
 
 
 def batch_sizes(shared: NewMessage, parts: Sequence[BatchPart]) -> list[int]:
     """Of each record."""
-    rest = HEADS[shared.system_flag & HOST_FLAGS][1] + len(shared.topic_part[1]) + 2
+    rest = record_size(shared.system_flag, len(shared.topic_part[1]), 0, 0)
     return [rest + len(part.body) + len(part.properties) for part in parts]
 
 
@@ -43,36 +35,22 @@ def encode_batch(
     store_time: int,
 ) -> bytes:
     """The records, one after the other."""
-    magic, topic_bytes = shared.topic_part
-    queue_id = shared.queue_id
-    all_share = _shared_head(shared, store_time)
-    pack_head = _head_of(len(all_share))
-    pieces: list[bytes] = []
-    add = pieces.extend
-    for queue_offset, (part, size, offset) in enumerate(
-        zip(parts, sizes, physical_offsets, strict=True), first_queue_offset
-    ):
-        body, properties = part.body, part.properties
-        crc = crc32(body) & CRC_MASK
-        add(
-            (
-                pack_head(size, magic, crc, queue_id, part.flag, queue_offset, offset, all_share, len(body)),
-                body,
-                topic_bytes,
-                len(properties).to_bytes(2),
-                properties,
-            )
-        )
-    return b"".join(pieces)
-
-
-def _shared_head(shared: NewMessage, store_time: int) -> bytes:
-    pack_head, _ = HEADS[shared.system_flag & HOST_FLAGS]
-    head = pack_head(
-        *(0, 0, 0, 0, 0, 0, 0, shared.system_flag, shared.born_time, shared.born_host, store_time),
-        *(shared.store_host, shared.reconsume_times, shared.prepared_offset, 0),
+    common = shared_head(
+        shared.system_flag,
+        shared.born_time,
+        shared.born_host,
+        store_time,
+        shared.store_host,
+        shared.reconsume_times,
+        shared.prepared_offset,
     )
-    return head[_BEFORE_SHARED_SIZE:_SHARED_END]
+    messages = [
+        (size, part.flag, queue_offset, physical_offset, part.body, part.properties)
+        for size, queue_offset, physical_offset, part in zip(
+            sizes, count(first_queue_offset), physical_offsets, parts, strict=False
+        )
+    ]
+    return encode_records(common, shared.topic_part, shared.queue_id, messages)
 
 
 def encode_entries(parts: Sequence[BatchPart], sizes: Sequence[int], physical_offsets: Sequence[int]) -> bytes:

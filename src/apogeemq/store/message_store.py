@@ -16,7 +16,7 @@ from typing import TypeAlias
 from apogeemq.errors import StorageFailed
 from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from apogeemq.model.properties import KEY_SEPARATOR, KEYS, UNIQUE_KEY, decode_properties
-from apogeemq.protocol.record import CRC_MASK, HEADS, HOST_FLAGS, Record, crc32
+from apogeemq.protocol.record import HEAD_SIZES, HOST_FLAGS, Record, encode_record
 from apogeemq.store.batch import batch_sizes, encode_batch, encode_entries, keys_of_batch
 from apogeemq.store.collecting import next_messages, wanted_messages
 from apogeemq.store.commit_log import CommitLog
@@ -73,11 +73,8 @@ class MessageStore:
         queue_offset = queue.max_offset if is_for_queue else 0
         if is_for_queue and queue_offset >= queue.room:
             queue.make_room()
-        magic, topic_bytes = message.topic_part
-        body, properties = message.body, message.properties
-        body_length, properties_length = len(body), len(properties)
-        pack_head, head_size = HEADS[system_flag & HOST_FLAGS]
-        size = head_size + body_length + len(topic_bytes) + 2 + properties_length
+        body, properties, topic_part = message.body, message.properties, message.topic_part
+        size = HEAD_SIZES[system_flag & HOST_FLAGS] + len(body) + len(topic_part[1]) + 2 + len(properties)
         log = self.log
         physical_offset = log.max_offset
         if physical_offset + size > log.room:
@@ -85,24 +82,25 @@ class MessageStore:
         store_time = self.last_store_time
         if now_ms > store_time:  # never back, whatever the clock does
             store_time = self.last_store_time = now_ms
-        head = pack_head(
-            size,
-            magic,
-            crc32(body) & CRC_MASK,
-            queue_id,
-            message.flag,
-            queue_offset,
-            physical_offset,
-            system_flag,
-            message.born_time,
-            message.born_host,
-            store_time,
-            message.store_host,
-            message.reconsume_times,
-            message.prepared_offset,
-            body_length,
+        log.put(
+            encode_record(
+                size,
+                topic_part,
+                queue_id,
+                message.flag,
+                queue_offset,
+                physical_offset,
+                system_flag,
+                message.born_time,
+                message.born_host,
+                store_time,
+                message.store_host,
+                message.reconsume_times,
+                message.prepared_offset,
+                body,
+                properties,
+            )
         )
-        log.put(b"".join((head, body, topic_bytes, properties_length.to_bytes(2), properties)))
         if is_for_queue:
             queue.append(physical_offset, size, message.tags_code)
         if message.keys and self._is_indexed:

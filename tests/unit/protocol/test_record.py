@@ -11,8 +11,10 @@ from apogeemq.protocol.record import (
     MAGIC_V2,
     decode_record,
     encode_record,
+    encode_records,
     is_intact,
     record_size,
+    shared_head,
     topic_part,
 )
 
@@ -25,13 +27,29 @@ EXAMPLE = bytes.fromhex(
 
 
 def encode(topic: bytes = b"T1", system_flag: int = 0, born: bytes = bytes(8), stored: bytes = bytes(8)) -> bytes:
+    part = topic_part(topic)
     return encode_record(
-        topic_part(topic), 3, 7, 5, 4096, system_flag, 1, born, 2, stored, 4, 9, b"body", b"a\x01b\x02"
+        record_size(system_flag, len(part[1]), 4, 4),
+        part,
+        3,
+        7,
+        5,
+        4096,
+        system_flag,
+        1,
+        born,
+        2,
+        stored,
+        4,
+        9,
+        b"body",
+        b"a\x01b\x02",
     )
 
 
 def test_a_record_is_laid_out_as_apache_does() -> None:
     record = encode_record(
+        113,
         topic_part(b"T1"),
         3,
         0,
@@ -57,6 +75,20 @@ def test_every_part_is_read_back() -> None:
     assert (record.body, record.topic, record.properties) == (b"hi", b"T1", b"KEYS\x01K1\x02TAGS\x01TagA\x02")
     assert is_intact(record)
     assert not is_intact(record._replace(body=b"ho"))
+
+
+def test_records_of_a_batch_are_the_same_as_single_ones() -> None:
+    born, stored, topic = b"b" * 20, b"s" * 8, topic_part(b"T1")
+    bodies = [(b"one", b""), (b"", b"a\x01b\x02"), (b"three", b"c\x01d\x02")]
+    sizes = [record_size(BORN_HOST_IPV6, 3, len(body), len(properties)) for body, properties in bodies]
+    single = [
+        encode_record(size, topic, 3, n, 7 + n, 4096 * n, BORN_HOST_IPV6, 1, born, 2, stored, 4, 9, *bodies[n])
+        for n, size in enumerate(sizes)
+    ]
+    shared = shared_head(BORN_HOST_IPV6, 1, born, 2, stored, 4, 9)
+    messages = [(size, n, 7 + n, 4096 * n, *bodies[n]) for n, size in enumerate(sizes)]
+    assert encode_records(shared, topic, 3, messages) == b"".join(single)
+    assert [len(record) for record in single] == sizes
 
 
 @pytest.mark.parametrize("system_flag", [0, BORN_HOST_IPV6, STORE_HOST_IPV6, BORN_HOST_IPV6 | STORE_HOST_IPV6])
