@@ -31,7 +31,8 @@ Both brokers get the same load, alternately, in one run; each figure is the medi
 divided by Apache's. *Rounds' ratios* are the lowest and the highest of any single round.
 
 - The load generator is a process of its own with thousands of ready-encoded frames, byte for byte of the form a Java
-  5.5.0 client sends (keys, a unique key for every message, tags); afterwards every acknowledged message must be stored.
+  5.5.0 client sends (a unique key for every message, tags; *with keys*: the user's keys too); afterwards every
+  acknowledged message must be stored.
 - "Messages per CPU-second" counts the CPU time of the broker's process alone, all its threads.
 - C×F is C connections with F requests in flight on each. Topics have eight queues.
 - Both flush as the row says, with the same settings: files of 1 GiB, no flow control, level WARN in the log, one name

@@ -56,9 +56,10 @@ def spread(topics: int, *, first: int, size: int, queues: int = QUEUES) -> Itera
 
 
 class Encoder:
-    """Makes frames whose unique keys no other encoder of this machine makes."""
+    """Makes frames whose unique keys no other encoder of this machine makes. `keyed`: with keys of the user's, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keyed: bool = False) -> None:
+        self._keyed = keyed
         self._prefix = f"7F000001{os.getpid() & 0xFFFF:04X}60E53B93"
         self._time = time.time_ns() // 1_000_000
         self._opaque = wire.FIRST_OPAQUE
@@ -81,7 +82,8 @@ class Encoder:
         return f"{self._prefix}{(self._time + number // 65_536) & 0xFFFFFFFF:08X}{number % 65_536:04X}"
 
     def _properties(self, number: int) -> str:
-        return f"KEYS\x01key{number:08d}\x02UNIQ_KEY\x01{self.unique_key(number)}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
+        keys = f"KEYS\x01key{number:08d}\x02" if self._keyed else ""
+        return f"{keys}UNIQ_KEY\x01{self.unique_key(number)}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
 
     def _frame(self, code: int, key: Key, properties: str, body: bytes, *, batch: str = "false") -> bytes:
         fields = {
@@ -105,7 +107,7 @@ class Encoder:
 
 def body_of(key: Key) -> bytes:
     """Its number first, so that no two bodies are the same."""
-    return struct.pack(">q", key.number).ljust(key.size, b"b")
+    return struct.pack(">q", key.number).ljust(key.size, b"b")[: key.size]
 
 
 def pull_frame(topic: str, queue: int, offset: int, *, opaque: int, group: str = CONSUMERS) -> bytes:

@@ -37,6 +37,7 @@ class Job(msgspec.Struct):
     in_flight: int = 1
     batch: int = 1
     topics: int = 1
+    keyed: bool = False
 
 
 def run(job: Job) -> Result:
@@ -59,7 +60,7 @@ def run(job: Job) -> Result:
 
 
 def _windows(job: Job) -> list[FramedWindow]:
-    encoder = Encoder()
+    encoder = Encoder(keyed=job.keyed)
     count = (_FRAMES if job.batch == 1 else _MESSAGES_IN_BATCHES // job.batch) // job.connections
     windows = []
     for number in range(job.connections):

@@ -37,12 +37,15 @@ class Shape(NamedTuple):
     connections: int
     in_flight: int
     batch: int = 1
+    keyed: bool = False
 
     def __str__(self) -> str:
-        return f"{self.connections}×{self.in_flight}" + (f", batches of {self.batch}" if self.batch > 1 else "")
+        batches = f", batches of {self.batch}" if self.batch > 1 else ""
+        return f"{self.connections}×{self.in_flight}{batches}{', with keys' if self.keyed else ''}"
 
 
 SHAPES = (Shape(16, 1), Shape(16, 16), Shape(16, 1, 32))
+KEYED = Shape(16, 16, keyed=True)
 
 
 def sends(contenders: Contenders, settings: Settings, say: Say, *, size: int, flush: Flush) -> Iterator[Row]:
@@ -57,7 +60,7 @@ def sends(contenders: Contenders, settings: Settings, say: Say, *, size: int, fl
         def one_round(side: Side, shape: Shape) -> dict[str, float]:
             return _send(servers[side], size, shape, settings)
 
-        for shape in SHAPES:
+        for shape in (*SHAPES, KEYED):
             case = f"{label}, {shape}"
             say(case)
             for side in SIDES:
@@ -144,6 +147,7 @@ def _send(server: Server, size: int, shape: Shape, settings: Settings, topic_cou
         in_flight=shape.in_flight,
         batch=shape.batch,
         topics=topic_count,
+        keyed=shape.keyed,
     )
     return _figures(send(job))
 

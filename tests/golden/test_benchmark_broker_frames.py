@@ -64,23 +64,29 @@ def _names(properties: str) -> list[str]:
 
 
 def test_a_send_has_the_form_of_a_real_clients() -> None:
-    frame = Encoder().send(KEY)
+    frame = Encoder(keyed=True).send(KEY)
     _like(frame, SEND, variable="d g i n")
     made, real = Frame.decode(frame).fields()["extFields"], json.loads(SEND)["extFields"]
     assert _names(made["i"]) == _names(real["i"])
     assert len(Frame.decode(frame).body) == KEY.size
+    without_keys = Frame.decode(Encoder().send(KEY)).fields()["extFields"]["i"]
+    assert _names(without_keys) == _names(real["i"])[1:]
 
 
 def test_a_batch_has_the_form_of_a_real_clients() -> None:
     encoder = Encoder()
-    frame = encoder.batch([Key(number, "bench-topic-00000", 2, 16) for number in range(3)])
+    frame = encoder.batch([Key(number, "bench-topic-00000", 2, 2) for number in range(3)])
     _like(frame, BATCH, variable="d g i n")
     assert _names(Frame.decode(frame).fields()["extFields"]["i"]) == _names(json.loads(BATCH)["extFields"]["i"])
-    made, real = Frame.decode(frame).body, BATCH_BODY
-    # The real client's messages had two bytes and no keys.
-    assert len(made) - len(real) == 3 * (14 + len("KEYS\x01key00000000\x02"))
-    assert int.from_bytes(made[:4], "big") * 3 == len(made) and int.from_bytes(real[:4], "big") * 3 == len(real)
-    assert made[4:16] == real[4:16]
+    made = Frame.decode(frame).body
+    assert len(made) == len(BATCH_BODY)
+    # Bodies and unique keys differ, but not in length.
+    size = len(BATCH_BODY) // 3
+    key = BATCH_BODY.index(b"C0000202")
+    for start in (0, size, 2 * size):
+        assert made[start : start + 20] == BATCH_BODY[start : start + 20]
+        assert made[start + 22 : start + key] == BATCH_BODY[start + 22 : start + key]
+        assert made[start + key + 32 : start + size] == BATCH_BODY[start + key + 32 : start + size]
 
 
 def test_a_pull_has_the_form_of_a_real_clients() -> None:
