@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,10 @@ from apogeemq.protocol.command import Command, CommandHead, FieldMap, field_text
 _decode = msgspec.json.Decoder(Command, strict=False).decode
 _encode = msgspec.json.Encoder().encode
 _BAD_JSON = (msgspec.MsgspecError, RecursionError, ValueError)
+# Whole surrogate pairs, halves of them, and any other escape, so that none is entered in its middle.
+_ESCAPES = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
+)
 
 
 class _WireHeader(msgspec.Struct):
@@ -49,9 +54,9 @@ def decode(header: bytes) -> Command:
 
 
 def _decode_leniently(header: bytes) -> Command:
-    """Headers with odd value types, which Java coerces: a number for a remark, null for a flag."""
+    """Headers with odd values, which Java coerces: a number for a remark, null for a flag, half a character."""
     try:
-        raw = msgspec.json.decode(header)
+        raw = msgspec.json.decode(_ESCAPES.sub(_whole_character, header))
     except _BAD_JSON as error:
         raise ProtocolError(f"header is not JSON: {error}") from None
     if not isinstance(raw, dict):
@@ -65,6 +70,11 @@ def _decode_leniently(header: bytes) -> Command:
         return command
     except _BAD_JSON as error:
         raise ProtocolError(f"header: {error}") from None
+
+
+def _whole_character(escape: re.Match[bytes]) -> bytes:
+    """Half a surrogate pair stands for nothing: Java makes it a question mark when it has to write it."""
+    return b"?" if escape["half"] is not None else escape[0]
 
 
 def _known_values(raw: dict[str, Any]) -> dict[str, Any]:

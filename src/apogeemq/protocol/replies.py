@@ -22,12 +22,15 @@ _TAIL: Final = (
 
 
 class SendReplies:
-    """Answers to sends. Region, trace switch and the broker's address in message ids are the same in all of them."""
+    """Answers to sends. Region, trace switch and the broker's address in message ids are the same in all of them.
+
+    Java's producer looks into the fields of every answer, so that even a refusal has the `fixed_fields`.
+    """
 
     def __init__(self, region: str, trace_on: bool, store_host: bytes) -> None:
-        self._fixed = {"MSG_REGION": region, "TRACE_ON": "true" if trace_on else "false"}
+        self.fixed_fields = {"MSG_REGION": region, "TRACE_ON": "true" if trace_on else "false"}
         self._store_host = store_host
-        fixed = msgspec.json.encode(self._fixed)[1:-1].replace(b"%", b"%%")
+        fixed = msgspec.json.encode(self.fixed_fields)[1:-1].replace(b"%", b"%%")
         id_prefix = store_host.hex().upper().encode()
         self._template = (
             b'{"code":0,"extFields":{'
@@ -66,7 +69,7 @@ class SendReplies:
     ) -> bytes:
         """The messages are in the log, and `code` says what could not be promised; any codec, any key."""
         fields = {
-            **self._fixed,
+            **self.fixed_fields,
             "msgId": ",".join(offset_id(self._store_host, offset) for offset in physical_offsets),
             "queueId": str(queue_id),
             "queueOffset": str(queue_offset),
@@ -74,10 +77,6 @@ class SendReplies:
         if unique_key:
             fields["transactionId"] = unique_key
         return encode_reply(request, code, None, fields)
-
-    def refused(self, request: Command, code: int, remark: str | None) -> bytes:
-        """Java's producer looks into the fields of every answer, so that even a refusal has some."""
-        return encode_reply(request, code, remark, self._fixed)
 
 
 _PULL_TEMPLATE: Final = (

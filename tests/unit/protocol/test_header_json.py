@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from apogeemq.errors import ProtocolError
@@ -123,3 +124,22 @@ def test_a_peer_cannot_set_what_is_ours() -> None:
     )
     assert command.fields() == {"a": "real"}
     assert command.shortcut is None
+
+
+@pytest.mark.parametrize(
+    ("escaped", "read"),
+    [
+        (rb"\ud800", "?"),
+        (rb"a\uDFFFb", "a?b"),
+        (rb"\ud83d\ude00", "\U0001f600"),
+        (rb"\ud83d\ud83d\ude00\ude00", "?\U0001f600?"),
+        (rb"\\ud800", "\\ud800"),
+        (rb"\\\ud800\"", '\\?"'),
+    ],
+)
+def test_half_a_character_is_a_question_mark_as_java_makes_it(escaped: bytes, read: str) -> None:
+    # The second field makes the header one that needs a second look in any case.
+    header = b'{"code":1,"remark":5,"extFields":{"a":"' + escaped + b'","b":"\\ud800"}}'
+    command = header_json.decode(header)
+    assert command.fields() == {"a": read, "b": "?"}
+    assert msgspec.json.decode(command.ext_json) == {"a": read, "b": "?"}

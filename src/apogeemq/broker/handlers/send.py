@@ -89,7 +89,7 @@ class SendHandlers:
                 self._check_time_and_load()
             reply = (self._put_batch if header.is_batch else self._put_one)(channel, command, header, topic)
         except RequestRefused as refusal:
-            return self._replies.refused(command, refusal.code, refusal.remark)
+            raise RequestRefused(refusal.code, refusal.remark, self._replies.fixed_fields) from None
         if started:
             self._state.stats.put_seconds.observe(perf_counter() - started, _TIMED_EVERY)
         return reply if not is_new else asyncio.ensure_future(self._after_topic_is_kept(reply))
