@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from apogeemq.client.incoming import ConsumedMessage
-from apogeemq.client.process_queue import ProcessQueue
-from apogeemq.client.queue_reader import QueueReader
+from apogeemq.client.consuming.incoming import ConsumedMessage
+from apogeemq.client.consuming.process_queue import ProcessQueue
+from apogeemq.client.consuming.queue_reader import QueueReader
 
 log = logging.getLogger(__name__)
 

@@ -10,15 +10,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from apogeemq.client.delivery import Delivery
-from apogeemq.client.incoming import ConsumedMessage
+from apogeemq.client.consuming.delivery import Delivery
+from apogeemq.client.consuming.incoming import ConsumedMessage
+from apogeemq.client.consuming.membership import Membership
+from apogeemq.client.consuming.offset_store import LOCAL_FOLDER, LocalOffsets, OffsetStore, RemoteOffsets
+from apogeemq.client.consuming.queue_reader import Reading
+from apogeemq.client.consuming.rebalance import Strategy
 from apogeemq.client.instance import ClientInstance, joined_instance
-from apogeemq.client.membership import Membership
 from apogeemq.client.namespaces import with_namespace
-from apogeemq.client.offset_store import LOCAL_FOLDER, LocalOffsets, OffsetStore, RemoteOffsets
 from apogeemq.client.options import ClientOptions, ConsumerOptions
-from apogeemq.client.queue_reader import Reading
-from apogeemq.client.rebalance import Strategy
 from apogeemq.errors import ApogeeError, ConfigError, WrongState
 from apogeemq.filter.subscriptions import subscription_of
 from apogeemq.model.groups import group_problem

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from apogeemq.client.broker_calls import PullAnswer
-from apogeemq.client.incoming import ConsumedMessage, messages_of
+from apogeemq.client.consuming.incoming import ConsumedMessage, messages_of
+from apogeemq.client.consuming.offset_store import OffsetStore
+from apogeemq.client.consuming.process_queue import ProcessQueue
 from apogeemq.client.instance import ClientInstance
-from apogeemq.client.offset_store import OffsetStore
 from apogeemq.client.options import ConsumerOptions
-from apogeemq.client.process_queue import ProcessQueue
 from apogeemq.errors import ApogeeError, NoRoute, RemoteRefused
 from apogeemq.model.queues import MessageQueue
 from apogeemq.model.subscriptions import SubscriptionData

@@ -15,8 +15,10 @@ from apogeemq.client.broker_calls import SendAnswer
 from apogeemq.client.instance import ClientInstance, joined_instance
 from apogeemq.client.namespaces import with_namespace
 from apogeemq.client.options import ClientOptions, ProducerOptions
-from apogeemq.client.outgoing import Outgoing, prepared, prepared_batch
-from apogeemq.client.queue_choice import LatencyFaults, Turn
+from apogeemq.client.producing.accumulator import Accumulator
+from apogeemq.client.producing.outgoing import Outgoing, check, prepared, prepared_batch
+from apogeemq.client.producing.queue_choice import LatencyFaults, Turn
+from apogeemq.client.producing.window import Window
 from apogeemq.client.route_cache import NewTopic
 from apogeemq.client.route_info import PublishInfo, publish_info
 from apogeemq.errors import (
@@ -63,7 +65,9 @@ class Producer:
         self._publish: dict[str, tuple[object, PublishInfo]] = {}
         self._turns: dict[str, Turn] = {}
         self._faults = LatencyFaults()
-        self._sending: set[asyncio.Task[SendResult]] = set()
+        self._window = Window(self.options.max_in_flight, self.options.max_bytes_in_flight)
+        self._accumulator = Accumulator(self.send_batch, self.options.linger_seconds, self.options.batch_bytes)
+        self._sending: set[asyncio.Future[SendResult]] = set()
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -77,12 +81,13 @@ class Producer:
 
     async def stop(self) -> None:
         """Wait for what is on its way, then leave."""
-        instance, self._instance, self._has_ended = self._instance, None, True
+        instance, self._has_ended = self._instance, True
         if instance is None:
             return
         try:
-            await asyncio.gather(*self._sending, return_exceptions=True)
+            await self.flush()
         finally:
+            self._instance = None
             await instance.remove_producer(self)
 
     async def __aenter__(self) -> Self:
@@ -127,6 +132,39 @@ class Producer:
         )
         outgoing, message = self._prepared(message)
         return await self._deliver(outgoing, message, queue, timeout_seconds)
+
+    async def send_soon(self, message: Message) -> asyncio.Future[SendResult]:
+        """Send without waiting for the answer; the future given has the result or the error.
+
+        Waits only while too much is on its way. With `linger_seconds`, messages that may be are put into batches.
+        """
+        self._running  # noqa: B018  WrongState before anything waits
+        size = len(message.body)
+        await self._window.enter(size)
+        may_be_batched = self.options.linger_seconds > 0 and not (message.sharding_key or message.delay_level)
+        try:
+            if may_be_batched:
+                check(message, self.options)
+                result = self._accumulator.add(message)
+            else:
+                result = asyncio.ensure_future(self.send(message))
+        except BaseException:
+            self._window.leave(size)
+            raise
+        self._sending.add(result)
+
+        def ended(done: asyncio.Future[SendResult]) -> None:
+            self._window.leave(size)
+            self._sending.discard(done)
+
+        result.add_done_callback(ended)
+        return result
+
+    async def flush(self) -> None:
+        """Wait until everything of `send_soon` has its answer, whatever that is."""
+        await self._accumulator.flush()
+        while self._sending:
+            await asyncio.wait(tuple(self._sending))
 
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout_seconds: float | None = None

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from apogeemq.client.broker_calls import NO_OFFSET
+from apogeemq.client.consuming.queue_reader import QueueReader, Reading
+from apogeemq.client.consuming.rebalance import STRATEGIES, Strategy, sorted_ids, sorted_queues
 from apogeemq.client.options import ConsumerOptions
-from apogeemq.client.queue_reader import QueueReader, Reading
-from apogeemq.client.rebalance import STRATEGIES, Strategy, sorted_ids, sorted_queues
 from apogeemq.client.route_info import readable_queues
 from apogeemq.errors import ApogeeError, ConfigError
 from apogeemq.model.queues import MessageQueue

@@ -1,0 +1,1 @@
+"""Producers: what becomes of a message until a broker has it."""
