@@ -8,15 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from apogeemq.errors import StorageFailed
 from apogeemq.filter.tags import java_hash
 from apogeemq.model.flags import COMPRESSED
 from apogeemq.protocol.record import Record, decode_record, is_intact
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.message_store import MessageStore
+from apogeemq.store.opening import OpenStore
 from apogeemq.store.recovery import Recovered, recover
 from apogeemq.store.results import GetStatus
 from tests.peers import apache, ours
 from tests.peers.netns import NetNamespace
+from tests.peers.process import PeerError
 
 TOPICS = 5
 MESSAGES = 500
@@ -85,3 +88,30 @@ def test_every_message_of_apaches_store_is_found(
         found = store.find_by_key(f"fill-{number % TOPICS}", f"k{number}", 0, 2**62, 10)
         assert number in map(number_of, found)
     store.close()
+
+
+def test_a_folder_is_never_open_in_two_brokers(make_netns: Callable[[], NetNamespace], tmp_path: Path) -> None:
+    netns, root = make_netns(), tmp_path / "broker" / "store"
+    config = StoreConfig(store_path_root_dir=str(root), mapped_file_size_commit_log=LOG_FILE_SIZE)
+
+    def open_ours() -> OpenStore:
+        return OpenStore.open(config, lambda topic, properties, _: 0, lambda offset: None, lambda error: None)
+
+    with ours.NameServer(work_dir=tmp_path / "namesrv", netns=netns) as name_server:
+        broker = apache.Broker(
+            apache.VERSIONS[0],
+            name_server.address,
+            work_dir=tmp_path / "broker",
+            netns=netns,
+            properties={"mappedFileSizeCommitLog": LOG_FILE_SIZE},
+        )
+        with broker:
+            with pytest.raises(StorageFailed, match="in use by another process"):
+                open_ours()
+            broker.stop()
+            opened = open_ours()
+            assert opened.recovered.was_clean
+            with pytest.raises(PeerError, match="Lock failed, MQ already started"):
+                broker.start()
+            opened.close()
+            broker.start()
