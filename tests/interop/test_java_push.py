@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.interop.java_cluster import Client, Clients, Cluster, bodies, queue, received
+from tests.peers import apache
 from tests.peers.process import wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
@@ -201,3 +203,31 @@ def test_a_group_that_may_not_consume(cluster: Cluster, clients: Clients) -> Non
     assert consumer.received(0) == []
     cluster.create_group("Barred-readers", "-s true")
     assert bodies(consumer.received(1)) == ["waits"]
+
+
+def test_heartbeats_of_the_second_form(cluster: Cluster, clients: Clients) -> None:
+    """They leave the subscriptions out while these do not change."""
+    cluster.create_topic("Beating", QUEUES)
+    settings = {"useHeartbeatV2": True, "heartbeatBrokerInterval": 200}
+    consumers = [clients.push("Beating-readers", {"Beating": "*"}, settings) for _ in range(2)]
+    wait_for_shares("Beating", (consumers[0], 2), (consumers[1], 2))
+    clients.producer(useHeartbeatV2=True).send("Beating", *texts(20))
+    both = received(20, *consumers)
+    assert Counter(bodies(both[0] + both[1])) == Counter(texts(20))
+    assert cluster.ask("consumerConnection -g Beating-readers").count("JAVA") == 2
+
+
+def test_clients_of_the_line_before(cluster: Cluster, tmp_path: Path) -> None:
+    """Producer and consumers of 4.9."""
+    with apache.run_program(
+        apache.V4,
+        "Exchange.java",
+        cluster.name_server.address,
+        "Exchanged",
+        "100",
+        work_dir=tmp_path,
+        netns=cluster.tools.netns,
+    ) as exchange:
+        exchange.say("go on")
+        exchange.wait_for_output("^received 100 of 100", timeout_s=120)
+        assert exchange.wait() == 0

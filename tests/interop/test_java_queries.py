@@ -13,7 +13,8 @@ from tests.peers.process import wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
-QUERY_NOT_FOUND = 22
+BROKER_PROPERTIES = {"traceTopicEnable": "true"}
+
 FOREVER = 2**62
 
 
@@ -95,3 +96,17 @@ def test_compressed_messages_are_found_whole(clients: Clients) -> None:
     (sent,) = producer.send("ByCompressed", {"body": "x", "times": 50_000})
     found = producer.call("view", topic="ByCompressed", message=sent["offsetMsgId"])
     assert found["body"].startswith("50000 bytes")
+
+
+def test_traces(cluster: Cluster, clients: Clients) -> None:
+    """Producers and consumers that trace leave in the trace topic what became of a message."""
+    producer = clients.producer(enableTrace=True)
+    (sent,) = producer.send("Traced", {"body": "traced", "keys": "traced-key"})
+    consumer = clients.push("Traced-readers", {"Traced": "*"}, {"enableTrace": True})
+    assert bodies(consumer.received(1)) == ["traced"]
+
+    def is_traced() -> bool:
+        trace = cluster.ask(f"queryMsgTraceById -i {sent['msgId']}")
+        return "Pub" in trace and "Traced-readers" in trace
+
+    wait_for(is_traced, "the message has been traced from sender to reader")
