@@ -35,8 +35,8 @@ check: setup ## ruff, mypy --strict, the architecture test
 test: check peers ## check, then every test, with real Apache brokers and clients
 	@$(PYTEST)
 
-soak: peers ## the interop, property and crash tests, longer: more messages, more restarts, more examples
-	@APOGEE_SOAK=1 $(PYTEST) --timeout=1800 tests/interop tests/property tests/crash
+soak: peers ## interop, property, crash and robustness tests, longer: more messages, more kills, more examples
+	@APOGEE_SOAK=1 $(PYTEST) --timeout=1800 tests/interop tests/property tests/crash tests/robustness
 
 bench: peers ## our name server and broker beside Apache's
 	@$(PY) -m benchmarks.nameserver
