@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from apogeemq.errors import StorageFailed
+from apogeemq.store.layout import CHECKPOINT, CHECKPOINT_SIZE
 from apogeemq.store.recovery import ABORT_FILE
 from apogeemq.testing.faulty_files import flip_bit, tear_from, tear_sectors
 from apogeemq.testing.power_cut import PowerCut
@@ -104,6 +105,8 @@ def test_messages_after_a_damaged_one_that_were_durable_are_kept_after_a_crash(t
     root = tmp_path / "store"
     sent = list(stopped(root, sender))
     (root / ABORT_FILE).touch()
+    checkpoint = root / "checkpoint"  # as Apache's broker leaves it, so that the whole last file is read again
+    checkpoint.write_bytes(checkpoint.read_bytes()[: CHECKPOINT.size].ljust(CHECKPOINT_SIZE, b"\0"))
     hit = sent[-20]
     flip_bit(log_file(root, hit.put.physical_offset), hit.put.physical_offset % LOG_FILE_SIZE + 90)
     with PowerCut(root).watching(), sender.opened(root) as opened:

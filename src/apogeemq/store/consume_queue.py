@@ -209,6 +209,16 @@ class ConsumeQueue:
             self._end_at(self.max_offset - 1)
         self._files.drop_files_from(self.max_offset * QUEUE_ENTRY_SIZE + 1)
 
+    def last_before(self, physical_offset: int) -> tuple[int, int, int] | None:
+        """The entry of the last message that begins before a physical offset."""
+        offset = bisect_left(
+            range(self.max_offset),
+            True,
+            self.min_offset,
+            key=lambda offset: not _leads_before(self.entries(offset, 1), physical_offset),
+        )
+        return self.entry(offset - 1) if offset > self.min_offset else None
+
     def cut_from(self, physical_offset: int) -> None:
         """After a crash: keep the entries of messages before a physical offset. What follows may be torn in any way."""
         first, end = self._files.start // QUEUE_ENTRY_SIZE, self._files.end // QUEUE_ENTRY_SIZE

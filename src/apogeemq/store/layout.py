@@ -30,6 +30,11 @@ INDEX_FILE_SIZE: Final = INDEX_ITEMS_AT + INDEX_ITEM_COUNT * INDEX_ITEM_SIZE
 
 CHECKPOINT: Final = Struct(">qqqqq")  # log, queue and index times; master flushed offset, confirmed offset
 CHECKPOINT_SIZE: Final = 4096
+# Ours, in the same sector of the page, where Apache writes nothing: mark, the log's offset up to which queues and index
+# are complete and durable, and the two times above, so that it counts only while they are what we wrote with it.
+CHECKPOINT_OURS: Final = Struct(">8sqqq")
+CHECKPOINT_OURS_AT: Final = 256
+CHECKPOINT_MARK: Final = b"APOGEEMQ"
 
 assert QUEUE_ENTRY.size == QUEUE_ENTRY_SIZE
 assert INDEX_HEADER.size == INDEX_HEADER_SIZE

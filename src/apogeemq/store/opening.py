@@ -21,6 +21,7 @@ from apogeemq.runtime.folder_lock import FolderLock
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.message_store import MessageStore, TagsCodeOf
 from apogeemq.store.recovery import ABORT_FILE, CHECKPOINT_FILE, Recovered, recover
+from apogeemq.store.upkeep.checkpoint import make_checkpoint_file
 from apogeemq.store.upkeep.cleaning import Cleaner
 from apogeemq.store.upkeep.flush import FlushFigures, LogFlusher
 from apogeemq.store.upkeep.retention import DiskUse
@@ -70,7 +71,9 @@ class OpenStore:
         was_clean = not (store.root / ABORT_FILE).exists()
         try:
             mark_running(store.root)
-            opened = cls(store, lock, recover(store, was_clean=was_clean), on_flushed, on_failed)
+            recovered = recover(store, was_clean=was_clean)
+            make_checkpoint_file(store.root / CHECKPOINT_FILE)
+            opened = cls(store, lock, recovered, on_flushed, on_failed)
         except (OSError, StorageFailed) as error:
             store.close()
             if was_clean and isinstance(error, StorageFailed):  # the settings are wrong; nothing was touched

@@ -52,8 +52,8 @@ def recover(store: MessageStore, *, was_clean: bool | None = None) -> Recovered:
             queue.delete()  # without the log they lead nowhere
         store.index.cut(0)
         return Recovered(was_clean, 0, 0, 0, 0)
-    start = _start(store, checkpoint, was_clean=was_clean, is_whole=is_whole)
-    result = _bring_up(store, start, checkpoint, was_clean=was_clean)
+    start, time_before = _start(store, checkpoint, was_clean=was_clean, is_whole=is_whole)
+    result = _bring_up(store, start, time_before, checkpoint, was_clean=was_clean)
     if was_clean:
         store.last_store_time = max(store.last_store_time, checkpoint.log_time)
     _distrust_the_future(store, time_ns() // 1_000_000)
@@ -78,42 +78,69 @@ def _distrust_the_future(store: MessageStore, now_ms: int) -> None:
 # -- where to begin ------------------------------------------------------------------------------------------
 
 
-def _start(store: MessageStore, checkpoint: Checkpoint, *, was_clean: bool, is_whole: bool) -> int:
+def _start(store: MessageStore, checkpoint: Checkpoint, *, was_clean: bool, is_whole: bool) -> tuple[int, int]:
+    """An offset, and the store time of the record before it; 0 when that is not known."""
     if was_clean and is_whole:
         return _clean_start(store)
-    start = _crash_start(store, checkpoint) if is_whole else store.log.min_offset
+    start, time_before = _crash_start(store, checkpoint) if is_whole else (store.log.min_offset, 0)
     if not store.index.repair(start) and (file := store.log.files.find(store.index.end_offset)) is not None:
         log.warning("the key index is damaged; it is made again from %d on", file.start)
-        start = min(start, file.start)
+        start, time_before = min(start, file.start), 0
         store.index.cut(start)
     for queue in store.queues.values():
         queue.cut_from(start)
-    return start
+    return start, time_before
 
 
-def _clean_start(store: MessageStore) -> int:
-    """The last file that begins before the end of what the queues have."""
-    known = max((queue.end_physical for queue in store.queues.values()), default=0)
+def _clean_start(store: MessageStore) -> tuple[int, int]:
+    """After the last message the queues have, if it is where they say; else the file it would be in."""
+    last = max(store.queues.values(), key=lambda queue: queue.end_physical, default=None)
+    entry = last.entry(last.max_offset - 1) if last is not None else None
+    if entry is not None:
+        record = store.log.record_at(entry[0])
+        if record is not None and record.size == entry[1] and not is_damaged(store, record):
+            return entry[0] + entry[1], record.store_time
+    known = last.end_physical if last is not None else 0
     files = store.log.files.files
-    return next((file.start for file in reversed(files) if file.start <= known), files[0].start)
+    return next((file.start for file in reversed(files) if file.start <= known), files[0].start), 0
 
 
-def _crash_start(store: MessageStore, checkpoint: Checkpoint) -> int:
-    """The last file whose first message is older than the checkpoint; the very first when none is."""
+def _crash_start(store: MessageStore, checkpoint: Checkpoint) -> tuple[int, int]:
+    """Where queues and index are known to be complete, if a record begins or ends there; else the last file whose first
+    message is older than the checkpoint; the very first when none is."""
+    proven = _complete_until(store, checkpoint.complete_until)
+    if proven is not None:
+        return proven
     files = store.log.files.files
     for file in reversed(files):
         _, record = next(store.log.scan(file.start), (0, None))
         if record is not None and 0 < record.store_time <= checkpoint.safe_time:
-            return file.start
-    return files[0].start
+            return file.start, 0
+    return files[0].start, 0
+
+
+def _complete_until(store: MessageStore, offset: int) -> tuple[int, int] | None:
+    """The offset with the store time before it, when the message that ends there is what a queue says it is."""
+    if not store.log.min_offset < offset <= store.log.files.end:
+        return None
+    for queue in store.queues.values():
+        entry = queue.last_before(offset)
+        if entry is not None and entry[0] + entry[1] == offset:
+            record = store.log.record_at(entry[0])
+            if record is not None and record.size == entry[1] and not is_damaged(store, record):
+                return offset, record.store_time
+    return None
 
 
 # -- reading the log -----------------------------------------------------------------------------------------
 
 
-def _bring_up(store: MessageStore, start: int, checkpoint: Checkpoint, *, was_clean: bool) -> Recovered:
+def _bring_up(
+    store: MessageStore, start: int, time_before: int, checkpoint: Checkpoint, *, was_clean: bool
+) -> Recovered:
     durable_until = _END_OF_TIME if was_clean else checkpoint.log_time
-    end, count = _read_log(store, start, durable_until)
+    store.last_store_time = max(store.last_store_time, time_before)
+    end, count = _read_log(store, start, time_before, durable_until)
     cut_bytes = _data_after(store, end)
     store.log.cut(end)
     store.index.cut(end)
@@ -129,10 +156,10 @@ def _bring_up(store: MessageStore, start: int, checkpoint: Checkpoint, *, was_cl
     return Recovered(was_clean, start, count, end, cut_bytes)
 
 
-def _read_log(store: MessageStore, start: int, durable_until: int) -> tuple[int, int]:
+def _read_log(store: MessageStore, start: int, time_before: int, durable_until: int) -> tuple[int, int]:
     """Dispatch every whole record from `start` on; gives where they end and how many there were."""
     position: int | None = start
-    end, count, last_time = start, 0, 0
+    end, count, last_time = start, 0, time_before
     while position is not None:
         for after, record in store.log.scan(position):
             if record is None:

@@ -9,8 +9,10 @@ import pytest
 
 from apogeemq.errors import StorageFailed
 from apogeemq.store.config import StoreConfig
+from apogeemq.store.layout import CHECKPOINT
 from apogeemq.store.message_store import MessageStore
-from apogeemq.store.recovery import ABORT_FILE, recover
+from apogeemq.store.recovery import ABORT_FILE, CHECKPOINT_FILE, recover
+from apogeemq.store.upkeep.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from tests.unit.store.conftest import LOG_FILE_SIZE, OpenStore, message, tags_code_of
 from tests.unit.store.test_message_store import drain
 
@@ -39,12 +41,12 @@ def crash(store: MessageStore) -> Path:
     return root
 
 
-def test_after_a_clean_stop_only_the_last_file_is_read(open_store: OpenStore, config: StoreConfig) -> None:
+def test_after_a_clean_stop_nothing_is_read_again(open_store: OpenStore, config: StoreConfig) -> None:
     fill(open_store())
     again = MessageStore(config, tags_code_of)
     result = recover(again)
     assert result.was_clean
-    assert result.record_count < COUNT
+    assert result.record_count == 0
     holds(again, COUNT)
     assert again.put(message("T", 0, COUNT), 9999).queue_offset == COUNT // 4
     again.close()
@@ -57,6 +59,43 @@ def test_after_a_crash_queues_and_index_are_built_again(open_store: OpenStore) -
     store = open_store()
     holds(store, COUNT)
     assert [record.body for record in store.find_by_key("T", "k77", 0, 2**62, 9)] == [b"77"]
+
+
+def test_after_a_crash_only_what_the_checkpoint_does_not_vouch_for_is_read(
+    open_store: OpenStore, config: StoreConfig
+) -> None:
+    store = open_store()
+    ends = fill(store)
+    root = crash(store)
+    write_checkpoint(root / CHECKPOINT_FILE, Checkpoint(2000, 2000, 2000, complete_until=ends[1399]))
+    again = MessageStore(config, tags_code_of)
+    result = recover(again)
+    assert (result.scanned_from, result.record_count, result.end_offset) == (ends[1399], 100, ends[-1])
+    holds(again, COUNT)
+    assert [record.body for record in again.find_by_key("T", "k1450", 0, 2**62, 9)] == [b"1450"]
+    again.close()
+
+
+def test_an_offset_at_which_no_message_ends_is_not_believed(open_store: OpenStore, config: StoreConfig) -> None:
+    store = open_store()
+    ends = fill(store)
+    root = crash(store)
+    write_checkpoint(root / CHECKPOINT_FILE, Checkpoint(2000, 2000, 2000, complete_until=ends[1399] + 1))
+    again = MessageStore(config, tags_code_of)
+    assert recover(again).record_count > 100
+    holds(again, COUNT)
+    again.close()
+
+
+def test_what_we_wrote_counts_no_more_when_another_broker_wrote_the_checkpoint(open_store: OpenStore) -> None:
+    store = open_store()
+    ends = fill(store)
+    path = crash(store) / CHECKPOINT_FILE
+    write_checkpoint(path, Checkpoint(2000, 2000, 2000, complete_until=ends[1399]))
+    assert read_checkpoint(path).complete_until == ends[1399]
+    with path.open("r+b") as file:
+        file.write(CHECKPOINT.pack(2001, 2000, 2000, 0, 0))
+    assert read_checkpoint(path) == Checkpoint(2001, 2000, 2000)
 
 
 def crash_filled(open_store: OpenStore) -> Path:

@@ -8,7 +8,13 @@ from pathlib import Path
 import msgspec
 
 from apogeemq.runtime.atomic_file import sync_folder
-from apogeemq.store.layout import CHECKPOINT, CHECKPOINT_SIZE
+from apogeemq.store.layout import (
+    CHECKPOINT,
+    CHECKPOINT_MARK,
+    CHECKPOINT_OURS,
+    CHECKPOINT_OURS_AT,
+    CHECKPOINT_SIZE,
+)
 
 _SAFETY_MS = 3000  # clocks of flushes and of messages are not the same
 
@@ -19,6 +25,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     index_time: int = 0
     master_flushed_offset: int = 0
     confirmed_offset: int = 0
+    # Queues and index have all messages of the log below this offset, durably. 0: not known.
+    complete_until: int = 0
 
     @property
     def safe_time(self) -> int:
@@ -36,7 +44,14 @@ def read_checkpoint(path: Path) -> Checkpoint:
         data = path.read_bytes()
     except FileNotFoundError:
         return Checkpoint()
-    return Checkpoint(*CHECKPOINT.unpack_from(data)) if len(data) >= CHECKPOINT.size else Checkpoint()
+    if len(data) < CHECKPOINT.size:
+        return Checkpoint()
+    times_and_offsets = CHECKPOINT.unpack_from(data)
+    if len(data) >= CHECKPOINT_OURS_AT + CHECKPOINT_OURS.size:
+        mark, complete_until, *times = CHECKPOINT_OURS.unpack_from(data, CHECKPOINT_OURS_AT)
+        if mark == CHECKPOINT_MARK and tuple(times) == times_and_offsets[:2]:
+            return msgspec.structs.replace(Checkpoint(*times_and_offsets), complete_until=complete_until)
+    return Checkpoint(*times_and_offsets)
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -55,5 +70,13 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         sync_folder(path.parent)
 
 
+def make_checkpoint_file(path: Path) -> None:
+    """So that no later write of it needs a block of the disk. Raises OSError."""
+    if not path.exists() or path.stat().st_size < CHECKPOINT_SIZE:
+        write_checkpoint(path, read_checkpoint(path))
+
+
 def checkpoint_content(checkpoint: Checkpoint) -> bytes:
-    return CHECKPOINT.pack(*msgspec.structs.astuple(checkpoint)).ljust(CHECKPOINT_SIZE, b"\0")
+    apaches = CHECKPOINT.pack(*msgspec.structs.astuple(checkpoint)[:-1])
+    ours = CHECKPOINT_OURS.pack(CHECKPOINT_MARK, checkpoint.complete_until, checkpoint.log_time, checkpoint.queue_time)
+    return (apaches.ljust(CHECKPOINT_OURS_AT, b"\0") + ours).ljust(CHECKPOINT_SIZE, b"\0")

@@ -49,6 +49,7 @@ class Upkeep:
         # The pass under way.
         self._pass_time = 0
         self._pass_end = -1
+        self._settled_end = 0  # the log's end when the pass before began: all below is in queues and index by now
         self._unsynced: list[ConsumeQueue] = []
         self._at_once = _MIN_QUEUES_AT_ONCE
         self._folders: set[Path] = set()
@@ -113,6 +114,7 @@ class Upkeep:
 
     def _begin_pass(self) -> None:
         store = self._store
+        self._settled_end = max(self._pass_end, 0)
         self._pass_time = store.last_store_time  # looked at first: older messages are in their queues
         self._pass_end = store.log.max_offset
         self._unsynced = [queue for queue in list(store.queues.values()) if queue.max_offset > queue.synced_offset]
@@ -130,6 +132,7 @@ class Upkeep:
             self._pass_time,
             self._checkpoint.master_flushed_offset,
             self._checkpoint.confirmed_offset,
+            max(self._checkpoint.complete_until, min(self._settled_end, self._store.log.flushed_offset)),
         )
         if checkpoint != self._checkpoint:
             write_checkpoint(self._checkpoint_path, checkpoint)
