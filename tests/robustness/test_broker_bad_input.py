@@ -18,7 +18,7 @@ from tests.robustness.broker_attacked import (
     send_request,
 )
 from tests.robustness.raw_peer import frame, request
-from tests.unit.broker.handlers.test_send import LYING_BATCHES
+from tests.unit.broker.handlers.test_send_batches import LYING_BATCHES
 
 MIB = 1024 * 1024
 ERROR = ResponseCode.SYSTEM_ERROR
