@@ -69,7 +69,7 @@ async def test_topics_and_groups_are_written_when_they_change_and_offsets_soon_a
         await eventually(lambda: b'"G"' in (folder / "subscriptionGroup.json").read_bytes())
         assert b'"T"' in (folder / "topics.json").read_bytes()
         killed = tmp_path / "killed"
-        shutil.copytree(tmp_path / "store", killed / "store")  # what a process killed now would leave
+        shutil.copytree(tmp_path / "store", killed / "store", ignore=shutil.ignore_patterns("*.tmp"))
     async with serving(killed) as running:
         assert running.state.offsets.query("G", "T", 0) == 1
         assert running.state.topics.get("T") is not None

@@ -315,7 +315,7 @@ async def test_messages_survive_a_stop_and_a_kill(tmp_path: Path) -> None:
         member = running.member("c1")
         assert [bodies(await pull(member, queue_id=queue_id)) for queue_id in range(4)] == expected
         assert (await send(member)).fields()["queueOffset"] == str(len(expected[0]))
-        shutil.copytree(tmp_path / "store", killed / "store")
+        shutil.copytree(tmp_path / "store", killed / "store", ignore=shutil.ignore_patterns("*.tmp"))
     async with serving(killed) as running:
         assert not running.state.opened.recovered.was_clean
         member = running.member("c1")
