@@ -234,7 +234,8 @@ class Broker:
         self._repeat(1.0, self._tick)
         self._spawn(self._tick_outward())
         self._repeat(TICK_SECONDS, lambda: self.delivery.tick(state.now_ms()))
-        self._repeat(_HOUSEKEEPING_SECONDS, self._keep_house)
+        self._repeat(_HOUSEKEEPING_SECONDS, self._clients.expire)
+        self._repeat(state.store_config.clean_resource_interval / 1000, self._clean_store)
         self._repeat(SAMPLE_SECONDS, lambda: self.windows.sample(state.now_ms(), date.today()))
         self._spawn(self.tables.keep())
         self._spawn(self._tls.watch())
@@ -254,9 +255,8 @@ class Broker:
             except Exception:
                 log.exception("looking after the name servers failed")
 
-    def _keep_house(self) -> None:
-        """Forget clients that are gone, and delete what has had its time."""
-        self._clients.expire()
+    def _clean_store(self) -> None:
+        """Delete what has had its time."""
         self.state.opened.clean(self.state.now_ms(), datetime.now().hour)
 
     def _repeat(self, period_seconds: float, action: Callable[[], None]) -> None:

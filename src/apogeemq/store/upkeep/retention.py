@@ -30,7 +30,7 @@ class DiskUse(NamedTuple):
 
     @property
     def must_delete(self) -> bool:
-        return self.used_percent >= self.max_percent
+        return self.used_percent >= min(self.max_percent, self.force_percent)
 
 
 def is_delete_hour(delete_when: str, hour: int) -> bool:

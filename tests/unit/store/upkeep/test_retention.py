@@ -21,6 +21,7 @@ def test_a_tight_disk_does_not_wait_for_the_hour() -> None:
 
 def test_a_disk_about_to_be_full_gives_up_the_oldest_file_whatever_its_age() -> None:
     assert files_to_delete(FILES, NOW, 200, FORCED, is_due=False) == [0]
+    assert files_to_delete(FILES, NOW, 200, FORCED._replace(max_percent=99), is_due=False) == [0]
     assert FULL.is_full
     assert not FORCED.is_full
 
