@@ -26,6 +26,8 @@ _SCHEDULE_PART = topic_part(SCHEDULE_TOPIC.encode())
 _MAX_REMEMBERED_TOPICS = 100_000
 _LEVEL = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
+_COMPLAINTS_APART_MS = 10_000
+
 NO_ROOM_REMARK = "create mapped file failed, server is busy or broken."
 
 
@@ -46,6 +48,7 @@ class Putter:
         self._topic_parts: dict[str, tuple[int, bytes]] = {}
         self.max_message_size = store.config.max_message_size
         self.failure_count = 0
+        self._next_complaint_ms = 0
 
     def topic_part(self, topic: str) -> tuple[int, bytes]:
         part = self._topic_parts.get(topic)
@@ -115,7 +118,10 @@ class Putter:
 
     def _no_room(self, error: Exception) -> RequestRefused:
         self.failure_count += 1
-        log.error("a message could not be stored: %s", error)
+        now_ms = self._now_ms()
+        if now_ms >= self._next_complaint_ms:  # a full disk refuses thousands a second; the log is on a disk, too
+            self._next_complaint_ms = now_ms + _COMPLAINTS_APART_MS
+            log.error("a message could not be stored: %s; %d were refused so far", error, self.failure_count)
         return RequestRefused(ResponseCode.SYSTEM_ERROR, NO_ROOM_REMARK)
 
     def _delayed(self, message: NewMessage, text: str) -> NewMessage:
