@@ -119,7 +119,7 @@ SCRIPT: tuple[Step | Act, ...] = (
     Step("producerConnection -g Writers -t Orders"),
     Step("producerConnection -g NoSuchGroup -t Orders"),
     Step("producer -b {broker}"),
-    Step("consumerProgress -g Readers", until=r"^Orders +broker-a +1 +3 +3 +0"),
+    Step("consumerProgress -g Readers"),
     Step("consumerProgress -g Readers -t Orders"),
     Step("consumerProgress -g Others"),
     Step("consumerProgress -g NoSuchGroup"),
@@ -133,7 +133,7 @@ SCRIPT: tuple[Step | Act, ...] = (
     Step("setConsumeMode -b {broker} -t Orders -g Readers -m PULL"),
     Step("resetOffsetByTime -g Readers -t Orders -s 0"),
     Act("consume_again"),
-    Step("consumerProgress -g Readers", until=r"^Orders +broker-a +1 +3 +3 +0"),
+    Step("consumerProgress -g Readers"),
     Step("cloneGroupOffset -s Readers -d Others -t Orders"),
     Step("consumerProgress -g Others"),
     Act("stop_consuming"),
@@ -218,6 +218,14 @@ MASKS: tuple[Mask, ...] = (
     Mask("resetOffsetByTime", r"timestamp\(long\)\[(\d+)\]", "the time of the run"),
     Mask("statsAll", r" (\d+ +\d+\.\d\d .*)$", "the broker's running figures"),
 )
+
+SOMETIMES: tuple[Mask, ...] = tuple(
+    Mask(
+        command, r"^%RETRY%Readers .*\n", "is there once the consumer's first wait at its retry queue is over", shown=""
+    )
+    for command in ("consumerProgress", "brokerConsumeStats")
+)
+"""What a slow run shows and a quick one does not."""
 
 UNORDERED: dict[str, str] = {
     "topicList": "the answer is a set; mqadmin prints it in the order of its hash table",

@@ -12,8 +12,6 @@ from tests.peers.process import wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
-PERSIST_OFTEN = {"persistConsumerOffsetInterval": 200}
-
 
 def texts(count: int, word: str = "message") -> list[str]:
     return [f"{word} {number}" for number in range(count)]
@@ -23,6 +21,14 @@ def consumed(cluster: Cluster, group: str, topic: str) -> int:
     """How many messages the group has behind it, as the broker knows it."""
     rows = re.findall(rf"^{topic} +\S+ +\d+ +\d+ +(\d+) ", cluster.ask(f"consumerProgress -g {group}"), re.M)
     return sum(map(int, rows))
+
+
+def wait_for_consumed(cluster: Cluster, consumer: Client, group: str, topic: str, count: int) -> None:
+    def is_known() -> bool:
+        consumer.call("persist")
+        return consumed(cluster, group, topic) == count
+
+    wait_for(is_known, f"the broker knows that {count} messages were consumed")
 
 
 def test_a_restarted_consumer_goes_on(cluster: Cluster, clients: Clients) -> None:
@@ -43,10 +49,10 @@ def test_offsets_survive_the_broker(cluster: Cluster, clients: Clients, kill: bo
     group = f"{topic}-readers"
     cluster.create_topic(topic)
     producer = clients.producer(retryTimesWhenSendFailed=10)
-    consumer = clients.push(group, {topic: "*"}, PERSIST_OFTEN)
+    consumer = clients.push(group, {topic: "*"})
     producer.send(topic, *texts(40, "before"))
     consumer.received(40)
-    wait_for(lambda: consumed(cluster, group, topic) == 40, "the broker knows that they were consumed")
+    wait_for_consumed(cluster, consumer, group, topic, 40)
     offsets = cluster.broker.work_dir / "store" / "config" / "consumerOffset.json"
     key = f'"{topic}@{group}"'
 
@@ -75,10 +81,10 @@ def sends(producer: Client, topic: str) -> bool:
 def test_reset_by_time_while_the_consumer_runs(cluster: Cluster, clients: Clients) -> None:
     cluster.create_topic("Reset", 2)
     producer = clients.producer()
-    consumer = clients.push("Reset-readers", {"Reset": "*"}, PERSIST_OFTEN)
+    consumer = clients.push("Reset-readers", {"Reset": "*"})
     producer.send("Reset", *texts(20))
     consumer.received(20)
-    wait_for(lambda: consumed(cluster, "Reset-readers", "Reset") == 20, "the broker knows that they were consumed")
+    wait_for_consumed(cluster, consumer, "Reset-readers", "Reset", 20)
     answer = cluster.ask("resetOffsetByTime -g Reset-readers -t Reset -s 0")
     assert re.findall(r"^broker-a +(\d+) +(\d+)", answer, re.M) == [("0", "0"), ("1", "0")], answer
     found = consumer.received(40, deliveries=True)

@@ -31,6 +31,7 @@ public class ClientShell {
         operations.put("push", PushConsumers::startPush);
         operations.put("received", PushConsumers::received);
         operations.put("assigned", PushConsumers::assigned);
+        operations.put("persist", PushConsumers::persist);
         operations.put("unsubscribe", PushConsumers::unsubscribe);
         operations.put("lite", PullConsumers::startLite);
         operations.put("poll", PullConsumers::poll);

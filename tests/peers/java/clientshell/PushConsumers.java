@@ -148,6 +148,12 @@ final class PushConsumers {
             .getProcessQueueTable().keySet());
     }
 
+    /** Tells the broker how far the consumer has come, as it does by itself every few seconds. */
+    static Object persist(JSONObject args) {
+        Clients.<DefaultMQPushConsumer>client(args).getDefaultMQPushConsumerImpl().persistConsumerOffset();
+        return null;
+    }
+
     static Object unsubscribe(JSONObject args) {
         Clients.<DefaultMQPushConsumer>client(args).unsubscribe(args.getString("topic"));
         return null;
