@@ -107,7 +107,7 @@ class MessageStore:
             try:
                 self.index.put(topic, message.keys, physical_offset, store_time)
             except OSError as error:
-                self._is_not_indexed(physical_offset, error)
+                self._is_not_indexed(error)
         if self.waiting and is_for_queue:
             waiter = self.waiting.get((topic, queue_id))
             if waiter is not None:
@@ -136,7 +136,7 @@ class MessageStore:
             try:
                 self.index.put_many(*keys_of_batch(topic, parts, offsets), store_time)
             except OSError as error:
-                self._is_not_indexed(physical_offset, error)
+                self._is_not_indexed(error)
         if self.waiting:
             self._tell_of_batch(topic, queue_id, parts, first_offset, store_time)
         return PutBatch(offsets, first_offset, total_size, store_time)
@@ -151,10 +151,11 @@ class MessageStore:
             waiter(queue_offset, part.tags_code, store_time, part.properties)
             queue_offset += 1
 
-    def _is_not_indexed(self, physical_offset: int, error: OSError) -> None:
+    def _is_not_indexed(self, error: OSError) -> None:
         """The message is stored and can be read; it cannot be found by key."""
         self.index_failure_count += 1
-        log.error("the message at %d is not in the key index: %s", physical_offset, error)
+        if self.index_failure_count.bit_count() == 1:  # said ever more rarely: it comes with every message
+            log.error("%d messages are not in the key index: %s", self.index_failure_count, error)
 
     def dispatch(self, record: Record) -> None:
         """Bring queue and index up to a record of the log; what they have already stays as it is."""

@@ -72,7 +72,7 @@ class OpenStore:
         try:
             mark_running(store.root)
             recovered = recover(store, was_clean=was_clean)
-            make_checkpoint_file(store.root / CHECKPOINT_FILE)
+            make_checkpoint_file(store.root / CHECKPOINT_FILE, recovered.end_offset)
             opened = cls(store, lock, recovered, on_flushed, on_failed)
         except (OSError, StorageFailed) as error:
             store.close()

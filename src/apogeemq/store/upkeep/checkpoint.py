@@ -70,10 +70,17 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         sync_folder(path.parent)
 
 
-def make_checkpoint_file(path: Path) -> None:
-    """So that no later write of it needs a block of the disk. Raises OSError."""
-    if not path.exists() or path.stat().st_size < CHECKPOINT_SIZE:
-        write_checkpoint(path, read_checkpoint(path))
+def make_checkpoint_file(path: Path, log_end: int) -> None:
+    """So that no later write of it needs a block of the disk. Raises OSError.
+
+    What it vouches for beyond the log's end is taken back: other messages will be there.
+    """
+    checkpoint = read_checkpoint(path)
+    is_stale = checkpoint.complete_until > log_end
+    if is_stale:
+        checkpoint = msgspec.structs.replace(checkpoint, complete_until=0)
+    if is_stale or not path.exists() or path.stat().st_size < CHECKPOINT_SIZE:
+        write_checkpoint(path, checkpoint)
 
 
 def checkpoint_content(checkpoint: Checkpoint) -> bytes:
