@@ -219,6 +219,7 @@ def test_heartbeats_of_the_second_form(cluster: Cluster, clients: Clients) -> No
 
 def test_clients_of_the_line_before(cluster: Cluster, tmp_path: Path) -> None:
     """Producer and consumers of 4.9."""
+    cluster.create_topic("Exchanged", QUEUES)
     with apache.run_program(
         apache.V4,
         "Exchange.java",
