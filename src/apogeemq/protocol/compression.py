@@ -19,6 +19,9 @@ from apogeemq.model.flags import (
 )
 
 MAX_INFLATED_SIZE: Final = 128 * 1024 * 1024  # a body of some bytes that grows beyond this is an attack
+_ZSTD_STEP: Final = (
+    1024  # taken at once: some bytes can stand for 128 KiB, and what a frame says of its size is not sworn
+)
 ZLIB: Final = "zlib"
 LZ4: Final = "lz4"
 ZSTD: Final = "zstd"
@@ -79,19 +82,20 @@ def _unpack_lz4(body: bytes) -> bytes:
 def _unpack_zstd(body: bytes) -> bytes:
     import zstandard
 
+    pieces: list[bytes] = []
+    size = 0
     try:
         unpacker = zstandard.ZstdDecompressor().decompressobj()
-        size = zstandard.frame_content_size(body)
-        if size > MAX_INFLATED_SIZE:
-            raise _too_large()
-        data = unpacker.decompress(body)
+        for start in range(0, len(body), _ZSTD_STEP):
+            pieces.append(unpacker.decompress(body[start : start + _ZSTD_STEP]))
+            size += len(pieces[-1])
+            if size > MAX_INFLATED_SIZE:
+                raise _too_large()
+            if unpacker.eof:
+                return b"".join(pieces)
     except zstandard.ZstdError as error:
         raise ProtocolError(f"the compressed body cannot be read: {error}") from None
-    if not unpacker.eof:
-        raise ProtocolError("the compressed body is cut off")
-    if len(data) > MAX_INFLATED_SIZE:
-        raise _too_large()
-    return data
+    raise ProtocolError("the compressed body is cut off")
 
 
 def _too_large() -> ProtocolError:
