@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 _MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
 _MAGIC_AT = 4
+# Every record is longer. Searching a map up to its very end reads a byte beyond it in Python before 3.11.4.
+_NO_RECORD_IN_LAST = 64
 _SECTOR = 512
 _MAX_GAP = 100_000  # messages of one queue that may be missing in a row
 
@@ -109,10 +111,11 @@ def _first_record_in(file: MappedFile, position: int) -> Record | None:
     data = file.map()
     descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        while position < file.size:
+        last = file.size - _NO_RECORD_IN_LAST
+        while position < last:
             try:
                 position = os.lseek(descriptor, position, os.SEEK_DATA)
-                end = os.lseek(descriptor, position, os.SEEK_HOLE)
+                end = min(os.lseek(descriptor, position, os.SEEK_HOLE), last)
             except OSError:  # no more data
                 return None
             while position < end:
