@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -59,7 +60,10 @@ class Delivery:
             try:
                 await taker
             except asyncio.CancelledError:
-                if taker.done() and not taker.cancelled():
+                if taker.cancelled():
+                    with contextlib.suppress(ValueError):
+                        self._takers.remove(taker)
+                else:
                     self._wake()  # it was this one's turn: let another have it
                 raise
 
@@ -67,8 +71,10 @@ class Delivery:
         """Nothing more is handed out; what is out may still be settled."""
         self._is_closed = True
         self._ready.clear()
+        self._lines.clear()
         for timer in self._again:
             timer.cancel()
+        self._again.clear()
         self._wake()
 
     @property
@@ -101,23 +107,25 @@ class Delivery:
         self, message: ConsumedMessage, delay_level: int, reader: QueueReader, process: ProcessQueue
     ) -> bool:
         """Whether the message is out of our hands."""
-        if self._is_ordered:
-            message.reconsume_times += 1
-            is_gone = delay_level < 0 and await self._send_back(message, delay_level)
-        else:
-            is_gone = await self._send_back(message, delay_level)
-        if not is_gone:
-            self._hand_out_again(message, reader, process)
+        is_gone = False
+        try:
+            if not self._is_ordered or delay_level < 0:
+                is_gone = await self._send_back(message, delay_level)
+        finally:  # also when whoever waited here was cancelled: nobody else knows of the message
+            if not is_gone:
+                message.reconsume_times += self._is_ordered
+                self._hand_out_again(message, reader, process)
         return is_gone
 
     def _hand_out_again(self, message: ConsumedMessage, reader: QueueReader, process: ProcessQueue) -> None:
+        if self._is_closed:
+            return
         message.settled_by(self._settler(reader, process))
 
         def again() -> None:
             self._again.discard(timer)
-            if not self._is_closed and not process.is_dropped:
-                self._ready.append((message, process))
-                self._wake()
+            self._ready.append((message, process))
+            self._wake()
 
         timer = asyncio.get_running_loop().call_later(SUSPEND_SECONDS, again)
         self._again.add(timer)
@@ -127,8 +135,8 @@ class Delivery:
         if line is None:
             return
         line.popleft()
-        if not line:
+        if not line or process.is_dropped:
             del self._lines[process]
-        elif not process.is_dropped:
+        else:
             self._ready.append((line[0], process))
             self._wake()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from apogeemq.client.namespaces import without_namespace
+from apogeemq.errors import ProtocolError
 from apogeemq.model import properties as names
 from apogeemq.model.flags import COMPRESSED
 from apogeemq.model.messages import ReceivedMessage
@@ -64,12 +66,16 @@ def messages_of(
 
 
 def message_of(record: Record, queue: MessageQueue, namespace: str = "") -> ConsumedMessage:
-    topic = queue.topic
+    """A body that is not what its flag says is given as it is, with the flag: one such message stops no queue."""
+    topic, body, system_flag = queue.topic, record.body, record.system_flag
+    if system_flag & COMPRESSED:
+        with contextlib.suppress(ProtocolError):
+            body, system_flag = decompress(body, system_flag), system_flag & ~COMPRESSED
     message = ConsumedMessage(
         topic,
         queue,
         record.queue_offset,
-        decompress(record.body, record.system_flag) if record.system_flag & COMPRESSED else record.body,
+        body,
         record.properties,
         physical_offset=record.physical_offset,
         store_host=record.store_host,
@@ -77,7 +83,7 @@ def message_of(record: Record, queue: MessageQueue, namespace: str = "") -> Cons
         born_host=record.born_host,
         born_time_ms=record.born_time,
         reconsume_times=record.reconsume_times,
-        system_flag=record.system_flag & ~COMPRESSED,
+        system_flag=system_flag,
         flag=record.flag,
     )
     if topic.startswith(RETRY_PREFIX):  # the program knows it by the topic it was first sent to

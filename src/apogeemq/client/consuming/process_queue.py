@@ -20,7 +20,7 @@ PULL_EXPIRES_MS: Final = 120_000
 
 class ProcessQueue:
     def __init__(self, now_ms: int) -> None:
-        self._unfinished: dict[int, ReceivedMessage] = {}  # by offset; insertion is in the order of offsets
+        self._unfinished: dict[int, int] = {}  # from offset to size: a program may change the message it was given
         self._order: deque[int] = deque()
         self.size = 0
         self._end = -1  # offset after the last message that came
@@ -46,7 +46,7 @@ class ProcessQueue:
             offset = message.queue_offset
             if offset in self._unfinished or offset < self._end:
                 continue
-            self._unfinished[offset] = message
+            self._unfinished[offset] = len(message.body)
             self._order.append(offset)
             self.size += len(message.body)
             self._end = offset + 1
@@ -56,8 +56,7 @@ class ProcessQueue:
     def finish(self, messages: Iterable[ReceivedMessage]) -> int:
         """These are done with. Gives the offset that may be committed; NOTHING_TO_COMMIT when none ever came."""
         for message in messages:
-            if self._unfinished.pop(message.queue_offset, None) is not None:
-                self.size -= len(message.body)
+            self.size -= self._unfinished.pop(message.queue_offset, 0)
         return self.commit_offset
 
     @property

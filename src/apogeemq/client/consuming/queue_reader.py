@@ -66,8 +66,7 @@ class QueueReader:
         self.process.is_dropped = True
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait((self._task,))
 
     def seek(self, offset: int) -> None:
         """Go on from another offset; what was handed on from the present one is not counted any more."""
@@ -96,14 +95,12 @@ class QueueReader:
             if not await self._may_pull():
                 continue
             try:
-                answer = await self._pull()
+                self._take(await self._pull())
+                self._last_problem = ""
             except RemoteRefused as error:
                 await self._pause(error, _FLOW_CONTROL_SECONDS if error.code == ResponseCode.FLOW_CONTROL else None)
             except ApogeeError as error:
                 await self._pause(error)
-            else:
-                self._last_problem = ""
-                self._take(answer)
 
     async def _may_pull(self) -> bool:
         options, process = self._reading.options, self.process
@@ -155,12 +152,12 @@ class QueueReader:
             log.warning("%s: offset %d is not there, going on at %d", self.queue, self.next_offset, answer.next_offset)
             self.seek(answer.next_offset)
             return
-        self.next_offset = answer.next_offset
-        fresh: list[ConsumedMessage] = []
+        messages: list[ConsumedMessage] = []
         if answer.code == ResponseCode.SUCCESS:
             subscription = self._reading.subscription_of(self.queue.topic)
             messages = messages_of(answer.records, self.queue, subscription, self._reading.namespace)
-            fresh = self.process.put(messages)
+        self.next_offset = answer.next_offset  # only now: what cannot be read is not passed over
+        fresh = self.process.put(messages)
         if fresh:
             self._reading.deliver(self, fresh)
         elif not len(self.process):
