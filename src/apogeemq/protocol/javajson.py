@@ -24,17 +24,14 @@ _encode = msgspec.json.Encoder().encode
 _BAD_JSON = (msgspec.MsgspecError, RecursionError, ValueError)
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _BARE = re.compile(rb"[-+.\w$]+")
-# Quantifiers are possessive (++, *+): nothing is ever tried twice, so that no input takes more than linear time.
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_UP_TO_BARE_KEY = re.compile(
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# Strings are passed over, whatever is in them; one without an end goes to the end of the text, so that nothing is
+# looked at twice and no input takes more than linear time. (Possessive quantifiers would say it, but they do not work
+# in every Python 3.11.)
+_STRING_OR_BARE_KEY = re.compile(
     rb"""
-    (   (?: [^"{,]++                                    # anything else
-          | "[^"\\]*+ (?: \\. [^"\\]*+ )*+ "            # whole strings, whatever is in them
-          | [{,] (?! \s*+ [-+.\w$]++ \s*+ : )           # openings and commas before which no bare key stands
-        )*+
-        [{,] \s*+
-    )
-    ( [-+.\w$]++ ) (?= \s*+ : )                         # the bare key
+    "[^"\\]* (?: \\. [^"\\]* )* (?: " | \\?\Z )
+    | ( [{,] \s* ) ( [-+.\w$]+ ) (?= \s* : )
     """,
     re.DOTALL | re.VERBOSE,
 )
@@ -65,15 +62,18 @@ def loads(data: bytes, into: type[ValueT], *, is_limited: bool = True) -> ValueT
 
 
 def _quote_bare_keys(data: bytes, most: int) -> bytes:
-    quoted = bytearray()
-    position = 0
-    for _ in range(most):
-        match = _UP_TO_BARE_KEY.match(data, position)
-        if match is None:
-            return bytes(quoted) + data[position:] if quoted else data
-        quoted += b'%b"%b"' % match.groups()
-        position = match.end()
-    raise ProtocolError(f"body: more than {most} bare keys")
+    count = 0
+
+    def quoted(match: re.Match[bytes]) -> bytes:
+        nonlocal count
+        if match[2] is None:
+            return match[0]
+        count += 1
+        if count > most:
+            raise ProtocolError(f"body: more than {most} bare keys")
+        return b'%b"%b"' % (match[1], match[2])
+
+    return _STRING_OR_BARE_KEY.sub(quoted, data)
 
 
 def parse(data: bytes) -> Any:
