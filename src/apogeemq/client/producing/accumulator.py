@@ -38,6 +38,9 @@ class Accumulator:
         """The result its message will have; the batch is sent without anybody waiting for it."""
         loop = asyncio.get_running_loop()
         key = (message.topic, message.waits_for_store)
+        growing = self._growing.get(key)
+        if growing is not None and growing.size + len(message.body) > self._max_bytes:
+            self._ripe(key)
         batch = self._growing.get(key)
         if batch is None:
             batch = self._growing[key] = _Batch()

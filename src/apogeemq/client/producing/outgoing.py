@@ -16,6 +16,7 @@ from apogeemq.protocol.batch import encode_batch
 from apogeemq.protocol.compression import FLAGS, compress
 from apogeemq.protocol.headers.broker import SendMessage
 
+_MAX_BATCHED_TEXT = MAX_SIZE // 8  # characters, of which each may take four bytes
 _SEPARATORS = (NAME_END, VALUE_END)
 
 
@@ -32,7 +33,7 @@ class Outgoing(NamedTuple):
 def prepared(message: Message, group: str, options: ProducerOptions, unique_id: str, now_ms: int) -> Outgoing:
     """Raises MessageIllegal."""
     check(message, options)
-    body, system_flag = message.body, 0
+    body, system_flag = bytes(message.body), 0
     if 0 < options.compress_above <= len(body):
         packed = compress(body, options.compression, options.compression_level)
         if len(packed) < len(body):
@@ -73,7 +74,7 @@ def prepared_batch(
             raise MessageIllegal("messages of a batch wait for the store all or none")
     body = encode_batch(
         [
-            (message.flag, message.body, _encoded(message, unique_id).encode())
+            (message.flag, bytes(message.body), _encoded(message, unique_id).encode())
             for message, unique_id in zip(messages, unique_ids, strict=True)
         ]
     )
@@ -96,6 +97,14 @@ def prepared_batch(
     return Outgoing(first.topic, header, body, tuple(unique_ids), is_batch=True)
 
 
+def may_be_batched(message: Message, options: ProducerOptions) -> bool:
+    """Whether a message can share a request. Large ones go alone: they gain nothing, and could spoil it for others."""
+    if message.sharding_key or message.delay_level or message.topic.startswith(RETRY_PREFIX):
+        return False
+    texts = (message.tags, *_keys(message), *message.properties, *message.properties.values())
+    return len(message.body) < options.batch_bytes and sum(map(len, texts)) < _MAX_BATCHED_TEXT
+
+
 def check(message: Message, options: ProducerOptions) -> None:
     if problem := topic_problem(message.topic):
         raise MessageIllegal(problem)
@@ -107,12 +116,22 @@ def check(message: Message, options: ProducerOptions) -> None:
         raise MessageIllegal("the body is empty")
     if len(message.body) > options.max_message_size:
         raise MessageIllegal(f"the body has {len(message.body)} bytes, more than {options.max_message_size}")
+    if message.delay_level < 0 or not -(2**31) <= message.flag < 2**31:
+        raise MessageIllegal(f"delay level {message.delay_level} or flag {message.flag} is out of range")
     for name, value in message.properties.items():
+        if not all(isinstance(text, str) for text in (name, value)):
+            raise MessageIllegal(f"a property is text, not {name!r}={value!r}")
         if name in SYSTEM_PROPERTIES:
             raise MessageIllegal(f"the property {name} is the system's own")
         if not name or not value:
             raise MessageIllegal(f"a property needs a name and a value, not {name!r}={value!r}")
-    for text in (*message.properties, *message.properties.values(), message.tags, *message.keys, message.sharding_key):
+    for text in (
+        *message.properties,
+        *message.properties.values(),
+        message.tags,
+        *_keys(message),
+        message.sharding_key,
+    ):
         if any(separator in text for separator in _SEPARATORS):
             raise MessageIllegal(f"{text!r} holds a character that separates properties (1 or 2)")
 
@@ -124,12 +143,21 @@ def _encoded(message: Message, unique_id: str) -> str:
     if message.tags:
         properties[names.TAGS] = message.tags
     if message.keys:
-        properties[names.KEYS] = KEY_SEPARATOR.join(message.keys)
+        properties[names.KEYS] = KEY_SEPARATOR.join(_keys(message))
     if message.delay_level:
         properties[names.DELAY] = str(message.delay_level)
     if message.sharding_key:
         properties[names.SHARDING_KEY] = message.sharding_key
     encoded = encode_properties(properties)
-    if len(encoded.encode()) > MAX_SIZE:
-        raise MessageIllegal(f"the properties take {len(encoded.encode())} bytes, more than {MAX_SIZE}")
+    try:
+        size = len(encoded.encode())
+    except UnicodeEncodeError as error:
+        raise MessageIllegal(f"a property cannot be written as UTF-8: {error.reason}") from None
+    if size > MAX_SIZE:
+        raise MessageIllegal(f"the properties take {size} bytes, more than {MAX_SIZE}")
     return encoded
+
+
+def _keys(message: Message) -> Sequence[str]:
+    """One key may be given as it is."""
+    return (message.keys,) if isinstance(message.keys, str) else message.keys

@@ -13,10 +13,10 @@ import msgspec
 
 from apogeemq.client.broker_calls import SendAnswer
 from apogeemq.client.instance import ClientInstance, joined_instance
-from apogeemq.client.namespaces import with_namespace
+from apogeemq.client.namespaces import with_namespace, without_namespace
 from apogeemq.client.options import ClientOptions, ProducerOptions
 from apogeemq.client.producing.accumulator import Accumulator
-from apogeemq.client.producing.outgoing import Outgoing, check, prepared, prepared_batch
+from apogeemq.client.producing.outgoing import Outgoing, check, may_be_batched, prepared, prepared_batch
 from apogeemq.client.producing.queue_choice import LatencyFaults, Turn
 from apogeemq.client.producing.window import Window
 from apogeemq.client.route_cache import NewTopic
@@ -41,7 +41,7 @@ DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 
-_CONNECTION_ERRORS = (ConnectFailed, ConnectionLost, RequestTimedOut)
+_ELSEWHERE_ERRORS = (ConnectFailed, ConnectionLost, RequestTimedOut, NoRoute)  # another broker may do
 
 
 class Producer:
@@ -141,9 +141,8 @@ class Producer:
         self._running  # noqa: B018  WrongState before anything waits
         size = len(message.body)
         await self._window.enter(size)
-        may_be_batched = self.options.linger_seconds > 0 and not (message.sharding_key or message.delay_level)
         try:
-            if may_be_batched:
+            if self.options.linger_seconds > 0 and may_be_batched(message, self.options):
                 check(message, self.options)
                 result = self._accumulator.add(message)
             else:
@@ -223,7 +222,7 @@ class Producer:
                 if not error.retriable:
                     raise
                 failures.append(error)
-            except _CONNECTION_ERRORS as error:
+            except _ELSEWHERE_ERRORS as error:
                 failures.append(error)
             else:
                 self._report(chosen, started, has_failed=False)
@@ -233,20 +232,23 @@ class Producer:
             self._report(chosen, started, has_failed=True)
             avoided = frozenset((chosen.broker_name,))
             self._running.routes.refresh_soon(outgoing.topic)
-            info = self._publish_info(outgoing.topic) or info
+            fresh = self._publish_info(outgoing.topic)
+            info = fresh if fresh is not None and fresh.queues else info
         raise _gave_up(outgoing, failures)
 
     async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, deadline: float) -> SendResult:
         timeout_seconds = max(deadline - asyncio.get_running_loop().time(), 0.0)
         header = msgspec.structs.replace(outgoing.header, queue_id=queue.queue_id)
         answer = await self._running.calls.send(self._address(queue), header, outgoing.body, timeout_seconds)
-        return _result(outgoing, queue, answer)
+        return _result(outgoing, _without_namespace(queue, self._client.namespace), answer)
 
     # -- which queue -----------------------------------------------------------------------------------------
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues messages to the topic may go to."""
-        return (await self._queues(with_namespace(topic, self._client.namespace))).queues
+        namespace = self._client.namespace
+        info = await self._queues(with_namespace(topic, namespace))
+        return tuple(_without_namespace(queue, namespace) for queue in info.queues) if namespace else info.queues
 
     async def _queues(self, topic: str) -> PublishInfo:
         routes = self._running.routes
@@ -301,6 +303,13 @@ class Producer:
             now = time.monotonic() * 1000
             latency_ms = (asyncio.get_running_loop().time() - started) * 1000
             self._faults.report(queue.broker_name, latency_ms, now, has_failed=has_failed)
+
+
+def _without_namespace(queue: MessageQueue, namespace: str) -> MessageQueue:
+    """Programs know topics by their own names."""
+    if not namespace:
+        return queue
+    return MessageQueue(queue.broker_name, queue.queue_id, without_namespace(queue.topic, namespace))
 
 
 def _result(outgoing: Outgoing, queue: MessageQueue, answer: SendAnswer) -> SendResult:

@@ -26,6 +26,8 @@ class Window:
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
                     self.leave(size)  # it was let in, and has nothing to do there
+                else:
+                    self._let_in()  # those behind may be smaller
                 raise
             return
         self.count += 1
@@ -34,6 +36,9 @@ class Window:
     def leave(self, size: int) -> None:
         self.count -= 1
         self.size -= size
+        self._let_in()
+
+    def _let_in(self) -> None:
         while self._waiting and (self._waiting[0][1].done() or self._has_room(self._waiting[0][0])):
             size, turn = self._waiting.popleft()
             if not turn.done():

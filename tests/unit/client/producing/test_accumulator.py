@@ -1,0 +1,138 @@
+"""Messages put together into batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from apogeemq.client.producing.accumulator import Accumulator, results_of_batch
+from apogeemq.errors import ConnectionLost
+from apogeemq.model.messages import Message, SendResult, SendStatus
+from apogeemq.model.queues import MessageQueue
+from tests.unit.event_loop import in_loop
+
+QUEUE = MessageQueue("a", 1, "T")
+NEVER = 3600.0
+
+
+def result(count: int, offset_ids: str | None = None) -> SendResult:
+    ids = ",".join(f"U{number}" for number in range(count))
+    return SendResult(SendStatus.SEND_OK, ids, ids.replace("U", "O") if offset_ids is None else offset_ids, QUEUE, 100)
+
+
+class Sent:
+    """Takes batches; waits while `gate` is closed."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[bytes]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.problem: Exception | None = None
+
+    async def __call__(self, messages: Sequence[Message]) -> SendResult:
+        self.batches.append([message.body for message in messages])
+        await self.gate.wait()
+        if self.problem is not None:
+            raise self.problem
+        return result(len(messages))
+
+
+def bodies(*given: bytes, topic: str = "T") -> list[Message]:
+    return [Message(topic, body) for body in given]
+
+
+@in_loop
+async def test_a_batch_goes_when_it_has_waited_long_enough() -> None:
+    sent = Sent()
+    accumulator = Accumulator(sent, 0.005, 1000)
+    futures = [accumulator.add(message) for message in bodies(b"a", b"b")]
+    assert sent.batches == []
+    results = await asyncio.gather(*futures)
+    assert sent.batches == [[b"a", b"b"]]
+    assert [(each.message_id, each.offset_id, each.queue_offset) for each in results] == [
+        ("U0", "O0", 100),
+        ("U1", "O1", 101),
+    ]
+
+
+@in_loop
+async def test_a_batch_goes_when_it_is_large_enough() -> None:
+    sent = Sent()
+    accumulator = Accumulator(sent, NEVER, 10)
+    await asyncio.gather(*(accumulator.add(message) for message in bodies(b"12345", b"67890")))
+    assert sent.batches == [[b"12345", b"67890"]]
+
+
+@in_loop
+async def test_a_message_that_does_not_fit_begins_the_next_batch() -> None:
+    sent = Sent()
+    accumulator = Accumulator(sent, NEVER, 10)
+    first, second = (accumulator.add(message) for message in bodies(b"123456", b"78901"))
+    await first
+    assert sent.batches == [[b"123456"]]
+    await accumulator.flush()
+    assert (await second).message_id == "U0"
+    assert sent.batches[1:] == [[b"78901"]]
+
+
+@in_loop
+async def test_topics_and_ways_of_waiting_are_kept_apart() -> None:
+    sent = Sent()
+    accumulator = Accumulator(sent, NEVER, 1000)
+    for message in (
+        *bodies(b"1"),
+        *bodies(b"2", topic="other"),
+        Message("T", b"3", waits_for_store=False),
+        *bodies(b"4"),
+    ):
+        accumulator.add(message)
+    await accumulator.flush()
+    assert sorted(sent.batches) == [[b"1", b"4"], [b"2"], [b"3"]]
+
+
+@in_loop
+async def test_a_failure_is_everybodys() -> None:
+    sent = Sent()
+    sent.problem = ConnectionLost("gone")
+    accumulator = Accumulator(sent, NEVER, 1000)
+    futures = [accumulator.add(message) for message in bodies(b"a", b"b")]
+    await accumulator.flush()
+    for future in futures:
+        with pytest.raises(ConnectionLost):
+            await future
+
+
+@in_loop
+async def test_who_gives_up_changes_nothing_for_the_others() -> None:
+    sent = Sent()
+    accumulator = Accumulator(sent, NEVER, 1000)
+    first, second = (accumulator.add(message) for message in bodies(b"a", b"b"))
+    first.cancel()
+    await accumulator.flush()
+    assert (await second).message_id == "U1"
+    assert first.cancelled()
+
+
+@in_loop
+async def test_flush_waits_for_the_answers() -> None:
+    sent = Sent()
+    sent.gate.clear()
+    accumulator = Accumulator(sent, NEVER, 1000)
+    future = accumulator.add(bodies(b"a")[0])
+    flushing = asyncio.ensure_future(accumulator.flush())
+    while not sent.batches:
+        await asyncio.sleep(0)
+    assert not flushing.done() and not future.done()
+    sent.gate.set()
+    await flushing
+    assert future.done()
+    await accumulator.flush()  # nothing to do
+    assert not accumulator._growing and not accumulator._sending
+
+
+def test_results_of_a_broker_that_names_one_place_for_all() -> None:
+    one, two = results_of_batch(result(2, "PLACE"), 2)
+    assert (one.offset_id, two.offset_id) == ("PLACE", "PLACE")
+    assert (one.message_id, two.message_id, two.queue_offset) == ("U0", "U1", 101)
