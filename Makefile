@@ -3,11 +3,14 @@
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
+# The same package, compiled: whoever has this folder before ours in PYTHONPATH imports that.
+COMPILED := build/compiled
+FAST   := PYTHONPATH=$(abspath $(COMPILED)/src)
 CODE   := $(wildcard src tests benchmarks examples)
 PYTEST := $(PY) -m pytest -ra
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peers demo test check format bench golden soak constraints clean
+.PHONY: help setup peers compiled demo test check format bench golden soak constraints clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,6 +26,12 @@ peers: setup ## a JDK, Maven, Go, Apache's jars and its Go client, for the inter
 	@scripts/bootstrap go
 	@$(PY) -m tests.peers
 
+$(COMPILED)/done: $(STAMP) setup.py scripts/bootstrap $(shell find src -name '*.py')
+	@scripts/bootstrap compiled $(COMPILED) $(abspath $(PY))
+	@touch $@
+
+compiled: $(COMPILED)/done ## the package with its hot modules compiled, in build/compiled
+
 demo: setup ## a name server, two brokers, and messages through them (needs no Java)
 	@$(PY) -m apogeemq.embedded.demo
 
@@ -32,15 +41,16 @@ check: setup ## ruff, mypy --strict, the architecture test
 	@$(PY) -m mypy --strict $(CODE)
 	@$(PY) -m pytest -q tests/test_architecture.py
 
-test: check peers ## check, then every test, with real Apache brokers and clients
+test: check peers compiled ## check, then every test, with real Apache brokers and clients; then those of ours alone, compiled
 	@$(PYTEST)
+	@if [ -d $(COMPILED)/src ]; then $(FAST) APOGEE_COMPILED=1 $(PYTEST) tests/unit tests/property tests/crash; fi
 
 soak: peers ## interop, property, crash and robustness tests, longer: more messages, more kills, more examples
 	@APOGEE_SOAK=1 $(PYTEST) --timeout=1800 tests/interop tests/property tests/crash tests/robustness
 
-bench: peers ## our name server and broker beside Apache's
-	@$(PY) -m benchmarks.nameserver
-	@$(PY) -m benchmarks.broker
+bench: peers compiled ## our name server and broker beside Apache's
+	@$(FAST) $(PY) -m benchmarks.nameserver
+	@$(FAST) $(PY) -m benchmarks.broker
 
 golden: peers ## capture the golden byte files again from the real peers; shows the difference
 	@$(PY) -m tests.golden.capture

@@ -13,6 +13,15 @@ hypothesis.settings.register_profile("soak", deadline=None, max_examples=5_000)
 hypothesis.settings.load_profile("soak" if os.environ.get("APOGEE_SOAK") else "default")
 
 
+def pytest_configure() -> None:
+    """With APOGEE_COMPILED=1 the hot modules must be the compiled ones, or the run shows nothing."""
+    if os.environ.get("APOGEE_COMPILED") == "1":
+        from apogeemq.store import message_store
+
+        if str(message_store.__file__).endswith(".py"):
+            raise pytest.UsageError(f"{message_store.__file__} is not compiled; see `make compiled`")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """With APOGEE_NO_SKIP=1 (CI) a run that skipped anything fails; `-ra` has printed the reasons."""

@@ -57,9 +57,8 @@ def test_a_hash_that_has_no_absolute_value_in_java_is_0() -> None:
     assert key_hashes("T", ["197664kox"]) == [0]
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MAX_REMEMBERED", 10)
-    for number in range(100):
-        key = f"{number:032d}"[::-1]
-        assert key_hash(f"bounded-{number}", key) == plain(f"bounded-{number}", key)
-    assert len(module._topics) <= 10
+def test_what_is_remembered_is_bounded() -> None:
+    for number in range(module._MAX_REMEMBERED + 100):
+        key_hash(f"bounded-{number}", f"{number:032d}"[::-1])
+    assert len(module._topics) <= module._MAX_REMEMBERED
+    assert key_hash("bounded-0", "0" * 32) == plain("bounded-0", "0" * 32)

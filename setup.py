@@ -1,0 +1,52 @@
+"""Everything about the package is in pyproject.toml; here is only what that cannot say: how to compile a part of it.
+
+With APOGEE_COMPILE=1 the modules every message passes through are compiled by mypyc, from the same text: the tests are
+the same, the speed is not. That needs mypy and a C compiler; without the variable the package is pure Python.
+"""
+
+from __future__ import annotations
+
+import os
+
+from setuptools import setup
+
+# What profiles of a busy broker show. No module here may define a msgspec struct or subclass a class of asyncio's:
+# those cannot be native.
+HOT_MODULES = (
+    "broker/handlers/pull",
+    "broker/handlers/send",
+    "broker/incoming",
+    "broker/putting",
+    "filter/tags",
+    "model/delays",
+    "model/ids",
+    "model/properties",
+    "protocol/batch",
+    "protocol/codec",
+    "protocol/framing",
+    "protocol/record",
+    "protocol/replies",
+    "store/batch",
+    "store/collecting",
+    "store/commit_log",
+    "store/consume_queue",
+    "store/file_queue",
+    "store/index_file",
+    "store/key_hash",
+    "store/key_index",
+    "store/mapped_file",
+    "store/message_store",
+    "transport/dispatch",
+    "transport/shortcuts",
+)
+
+
+def extensions() -> list[object]:
+    if os.environ.get("APOGEE_COMPILE") != "1":
+        return []
+    from mypyc.build import mypycify
+
+    return list(mypycify([f"src/apogeemq/{module}.py" for module in HOT_MODULES], opt_level="3", debug_level="0"))
+
+
+setup(ext_modules=extensions())
