@@ -1,0 +1,463 @@
+"""Producers with brokers of ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from apogeemq.client import ClientOptions, Message, MessageQueue, Producer, ProducerOptions, SendResult, SendStatus
+from apogeemq.client.broker_calls import records_of
+from apogeemq.errors import (
+    ConfigError,
+    MessageIllegal,
+    NoRoute,
+    RemoteRefused,
+    RequestRefused,
+    SendFailed,
+    WrongState,
+)
+from apogeemq.filter.tags import java_hash
+from apogeemq.model.properties import decode_properties
+from apogeemq.protocol.codes import RequestCode, ResponseCode
+from apogeemq.protocol.command import Command
+from apogeemq.protocol.headers.broker import PullMessage
+from apogeemq.protocol.record import Record
+from apogeemq.transport.channel import Channel
+from tests.unit.broker.registering import free_address
+from tests.unit.client.cluster import Cluster, client_tasks, cluster, eventually, named
+from tests.unit.event_loop import in_loop
+
+
+async def stored(producer: Producer, where: Cluster, queue: MessageQueue) -> list[Record]:
+    header = PullMessage("READ", queue.topic, queue.queue_id, 0, 32, 4, subscription="*")
+    address = where.brokers[queue.broker_name].address
+    answer = await producer._running.calls.pull(address, header, 5)
+    return records_of(answer.records)
+
+
+async def all_stored(producer: Producer, where: Cluster, topic: str) -> list[bytes]:
+    found = []
+    for queue in await producer.queues(topic):
+        found += [record.body for record in await stored(producer, where, queue)]
+    return found
+
+
+def refuse_sends(where: Cluster, broker: str, code: int, remark: str = "no") -> list[str]:
+    """A broker takes nothing from now on; gives the ids of those who tried."""
+    tried: list[str] = []
+
+    def refuse(channel: Channel, command: Command) -> bytes:
+        tried.append(command.fields()["i"])
+        raise RequestRefused(code, remark)
+
+    dispatcher = where.brokers[broker].server.dispatcher
+    for request_code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
+        dispatcher.handlers.pop(request_code, None)
+        dispatcher.register(request_code, refuse)
+    return tried
+
+
+# -- one message ---------------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_a_message_arrives_as_it_was_sent(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        result = await producer.send("orders", b"hello", tags="paid", keys=["42"], properties={"mine": "yes"})
+        assert (result.status, result.queue.topic, result.queue_offset) == (SendStatus.SEND_OK, "orders", 0)
+        (record,) = await stored(producer, it, result.queue)
+        properties = decode_properties(record.properties.decode())
+        assert record.body == b"hello"
+        assert (properties["TAGS"], properties["KEYS"], properties["mine"]) == ("paid", "42", "yes")
+        assert properties["UNIQ_KEY"] == result.message_id
+        assert it.state.topics.get("orders") is not None  # made by the first message, with the producer's queues
+        assert len(await producer.queues("orders")) == 4
+
+
+@in_loop
+async def test_queues_take_turns(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        await it.make_topic("T", 3)
+        results = [await producer.send("T", b"x") for _ in range(6)]
+        assert sorted(result.queue.queue_id for result in results) == [0, 0, 1, 1, 2, 2]
+
+
+@in_loop
+async def test_a_sharding_key_keeps_to_its_queue(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        await it.make_topic("T", 4)
+        for key in ("a", "user-17", "polygenelubricants"):  # the last one's hash is the smallest int
+            results = [await producer.send("T", b"x", sharding_key=key) for _ in range(2)]
+            expected = abs(java_hash(key)) % 4
+            assert [result.queue.queue_id for result in results] == [expected, expected]
+
+
+@in_loop
+async def test_the_queue_may_be_chosen(tmp_path: Path) -> None:
+    def last(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+        return queues[-1]
+
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        await it.make_topic("T", 4)
+        assert (await producer.send("T", b"x", queue=it.queue("T", 2))).queue == it.queue("T", 2)
+        assert (await producer.send("T", b"x", queue=last)).queue == it.queue("T", 3)
+
+
+@in_loop
+async def test_one_way(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        await it.make_topic("T", 1)
+        await producer.send_one_way(Message("T", b"gone"))
+        await eventually(lambda: it.state.store.queue("T", 0).max_offset == 1)
+
+
+@in_loop
+async def test_a_batch_lies_together(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        result = await producer.send_batch([Message("T", b"%d" % number) for number in range(3)])
+        assert len(set(result.message_id.split(","))) == 3
+        assert [record.body for record in await stored(producer, it, result.queue)] == [b"0", b"1", b"2"]
+
+
+@in_loop
+async def test_programs_do_not_see_their_namespace(tmp_path: Path) -> None:
+    options = ClientOptions(namespace="NS")
+    async with cluster(tmp_path) as it, Producer(it.address, group="P", client=options) as producer:
+        result = await producer.send("T", b"x")
+        assert result.queue.topic == "T"
+        assert {queue.topic for queue in await producer.queues("T")} == {"T"}
+        assert it.state.topics.get("NS%T") is not None
+        assert producer.group == "NS%P"
+        again = await producer.send("T", b"y", queue=result.queue)
+        assert (again.queue, again.queue_offset) == (result.queue, 1)
+
+
+@in_loop
+async def test_what_is_illegal_is_not_sent(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        with pytest.raises(MessageIllegal):
+            await producer.send("T", b"")
+        with pytest.raises(MessageIllegal):
+            await producer.send_batch([])
+        with pytest.raises(MessageIllegal):
+            await (await producer.send_soon(Message("bad topic", b"x")))
+        assert it.state.topics.get("T") is None
+        assert producer._window.count == 0
+
+
+# -- several brokers -----------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_another_broker_is_tried_when_one_refuses_for_now(tmp_path: Path) -> None:
+    async with cluster(tmp_path, "broker-a", "broker-b") as it, Producer(it.address, group="P") as producer:
+        for name in it.brokers:
+            await it.make_topic("T", 2, name)
+        tried = refuse_sends(it, "broker-a", ResponseCode.SYSTEM_BUSY)
+        results = [await producer.send("T", b"%d" % number) for number in range(8)]
+        assert {result.queue.broker_name for result in results} == {"broker-b"}
+        assert tried  # it had its turn
+
+
+@in_loop
+async def test_another_broker_is_tried_when_one_is_gone(tmp_path: Path) -> None:
+    async with cluster(tmp_path, "broker-a") as it:
+        leaving = await it.add_broker("broker-b")
+        async with Producer(it.address, group="P", client=ClientOptions(watches_routes=False)) as producer:
+            for name in it.brokers:
+                await it.make_topic("T", 2, name)
+            assert len(await producer.queues("T")) == 4
+            await leaving.aclose()  # the producer's route still names it
+            results = [await producer.send("T", b"x") for _ in range(4)]
+            assert {result.queue.broker_name for result in results} == {"broker-a"}
+
+
+@in_loop
+async def test_a_failing_broker_is_left_alone(tmp_path: Path) -> None:
+    options = ProducerOptions(avoids_slow_brokers=True)
+    async with (
+        cluster(tmp_path, "broker-a", "broker-b") as it,
+        Producer(it.address, group="P", options=options) as producer,
+    ):
+        for name in it.brokers:
+            await it.make_topic("T", 4, name)
+        tried = refuse_sends(it, "broker-a", ResponseCode.SYSTEM_BUSY)
+        for _ in range(16):
+            await producer.send("T", b"x")
+        assert len(tried) == 1
+
+
+@in_loop
+async def test_every_attempt_is_told_when_none_succeeded(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        await it.make_topic("T", 2)
+        tried = refuse_sends(it, "broker-a", ResponseCode.SYSTEM_BUSY, "too busy")
+        with pytest.raises(SendFailed, match=r"3 attempts.*too busy") as caught:
+            await producer.send("T", b"x")
+        assert caught.value.retriable
+        assert len(caught.value.attempts) == len(tried) == 3
+        assert len(set(tried)) == 1  # the same message with the same unique id
+
+
+@in_loop
+async def test_what_cannot_succeed_elsewhere_is_not_tried_again(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        await it.make_topic("T", 2)
+        tried = refuse_sends(it, "broker-a", ResponseCode.MESSAGE_ILLEGAL)
+        with pytest.raises(RemoteRefused) as caught:
+            await producer.send("T", b"x")
+        assert (caught.value.code, len(tried)) == (ResponseCode.MESSAGE_ILLEGAL, 1)
+
+
+@in_loop
+async def test_a_chosen_queue_is_tried_once(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        await it.make_topic("T", 2)
+        tried = refuse_sends(it, "broker-a", ResponseCode.SYSTEM_BUSY)
+        with pytest.raises(RemoteRefused):
+            await producer.send("T", b"x", queue=it.queue("T"))
+        with pytest.raises(RemoteRefused):
+            await producer.send("T", b"x", sharding_key="k")
+        assert len(tried) == 2
+        with pytest.raises(NoRoute, match="nowhere has no master"):
+            await producer.send("T", b"x", queue=it.queue("T", broker="nowhere"))
+
+
+# -- no route ------------------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_no_name_server() -> None:
+    address = free_address()
+    async with Producer(address, group="P") as producer:
+        with pytest.raises(NoRoute, match=f"no name server answered: {address}"):
+            await producer.send("T", b"x")
+
+
+@in_loop
+async def test_no_name_server_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NAMESRV_ADDR", "ROCKETMQ_NAMESRV_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NAMESRV_ADDR", free_address())
+    async with Producer(group="P") as producer:
+        with pytest.raises(NoRoute, match="no name server answered"):
+            await producer.send("T", b"x")
+
+
+@in_loop
+async def test_no_broker(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it._stack.aclose()  # all brokers
+        async with Producer(it.address, group="P") as producer:
+            with pytest.raises(NoRoute, match="no broker is registered"):
+                await producer.send("T", b"x")
+
+
+@in_loop
+async def test_no_topics_on_the_way(tmp_path: Path) -> None:
+    async with (
+        cluster(tmp_path, autoCreateTopicEnable="false") as it,
+        Producer(it.address, group="P") as producer,
+    ):
+        with pytest.raises(NoRoute, match="autoCreateTopicEnable is off") as caught:
+            await producer.send("T", b"x")
+        assert caught.value.retriable
+        await it.make_topic("T", 1)
+        assert (await producer.send("T", b"x")).queue_offset == 0
+
+
+@in_loop
+async def test_nobody_may_write(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        await it.make_topic("T", 1, perm=4)
+        with pytest.raises(NoRoute, match="may not be written to"):
+            await producer.send("T", b"x")
+
+
+# -- soon ----------------------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_many_are_on_their_way_and_all_arrive(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        await it.make_topic("T", 4)
+        futures = [await producer.send_soon(Message("T", b"%d" % number)) for number in range(100)]
+        await producer.flush()
+        assert all(future.done() for future in futures)
+        assert len({(future.result().queue, future.result().queue_offset) for future in futures}) == 100
+        assert sorted(await all_stored(producer, it, "T"), key=int) == [b"%d" % number for number in range(100)]
+
+
+@in_loop
+async def test_no_more_are_on_their_way_than_the_window_holds(tmp_path: Path) -> None:
+    options = ProducerOptions(max_in_flight=3)
+    async with cluster(tmp_path) as it, Producer(it.address, group="P", options=options) as producer:
+        await it.make_topic("T", 1)
+        peak = 0
+        for number in range(30):
+            await producer.send_soon(Message("T", b"%d" % number))
+            peak = max(peak, producer._window.count)
+        await producer.flush()
+        assert peak == 3
+        assert producer._window.count == producer._window.size == 0
+        assert it.state.store.queue("T", 0).max_offset == 30
+
+
+@in_loop
+async def test_messages_are_put_together(tmp_path: Path) -> None:
+    options = ProducerOptions(linger_seconds=3600, batch_bytes=1000)
+    async with cluster(tmp_path) as it, Producer(it.address, group="P", options=options) as producer:
+        await it.make_topic("T", 4)
+        small = [await producer.send_soon(Message("T", b"%02d" % number)) for number in range(20)]
+        large = await producer.send_soon(Message("T", bytes(5000)))
+        ordered = await producer.send_soon(Message("T", b"k", sharding_key="k"))
+        await asyncio.wait((large, ordered))
+        assert not any(future.done() for future in small)
+        await producer.flush()
+        results = [future.result() for future in small]
+        assert len({result.queue for result in results}) == 1
+        first = results[0].queue_offset
+        assert [result.queue_offset for result in results] == list(range(first, first + 20))
+        assert len({result.message_id for result in results}) == 20
+
+
+@in_loop
+async def test_stop_waits_for_what_is_on_its_way(tmp_path: Path) -> None:
+    options = ProducerOptions(linger_seconds=3600)
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 1)
+        async with Producer(it.address, group="P", options=options) as producer:
+            future = await producer.send_soon(Message("T", b"x"))
+        assert future.result().status is SendStatus.SEND_OK
+        assert it.state.store.queue("T", 0).max_offset == 1
+
+
+@in_loop
+async def test_a_failure_is_in_the_future(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        await it.make_topic("T", 1)
+        refuse_sends(it, "broker-a", ResponseCode.MESSAGE_ILLEGAL)
+        future = await producer.send_soon(Message("T", b"x"))
+        with pytest.raises(RemoteRefused):
+            await future
+        assert producer._window.count == 0
+
+
+# -- cancelled -----------------------------------------------------------------------------------------------
+
+
+def hold_sends(where: Cluster) -> list[asyncio.Future[bytes]]:
+    held: list[asyncio.Future[bytes]] = []
+
+    def hold(channel: Channel, command: Command) -> asyncio.Future[bytes]:
+        held.append(asyncio.get_running_loop().create_future())
+        return held[-1]
+
+    dispatcher = where.brokers["broker-a"].server.dispatcher
+    dispatcher.handlers.pop(RequestCode.SEND_MESSAGE_V2)
+    dispatcher.register(RequestCode.SEND_MESSAGE_V2, hold)
+    return held
+
+
+@in_loop
+async def test_a_cancelled_send_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 1)
+        held = hold_sends(it)
+        async with Producer(it.address, group="P") as producer:
+            await producer.queues("T")
+            sending = asyncio.ensure_future(producer.send("T", b"x"))
+            soon: asyncio.Future[SendResult] = await producer.send_soon(Message("T", b"y"))
+            await eventually(lambda: len(held) == 2)
+            sending.cancel()
+            soon.cancel()
+            await asyncio.wait((sending, soon))
+            assert sending.cancelled() and soon.cancelled()
+            assert producer._window.count == 0
+        for answer in held:
+            answer.cancel()
+
+
+@in_loop
+async def test_an_answer_that_does_not_come_in_time(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        await it.make_topic("T", 1)
+        await producer.queues("T")
+        held = hold_sends(it)
+        with pytest.raises(SendFailed) as caught:
+            await producer.send("T", b"x", timeout_seconds=0.05)
+        assert caught.value.retriable and len(caught.value.attempts) == 1
+        for answer in held:
+            answer.cancel()
+
+
+@in_loop
+async def test_a_cancelled_stop_still_ends_everything(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 1)
+        held = hold_sends(it)
+        producer = Producer(it.address, group="P")
+        await producer.start()
+        future = await producer.send_soon(Message("T", b"x"))
+        await eventually(lambda: held)
+        stopping = asyncio.ensure_future(producer.stop())
+        await asyncio.sleep(0)
+        stopping.cancel()
+        await asyncio.wait((stopping,))
+        await asyncio.wait((future,))
+        await eventually(lambda: not client_tasks())
+        held[0].cancel()
+
+
+# -- life ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("group", "why"),
+    [("DEFAULT_PRODUCER", "reserved"), ("", "blank"), ("with space", "illegal characters"), ("g" * 121, "longer")],
+)
+def test_groups_that_may_not_be(group: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        Producer("127.0.0.1:9876", group=group)
+
+
+@in_loop
+async def test_what_is_not_running_sends_nothing() -> None:
+    producer = Producer("127.0.0.1:9876", group="P")
+    with pytest.raises(WrongState, match="not running"):
+        await producer.send("T", b"x")
+    with pytest.raises(WrongState, match="not running"):
+        await producer.send_soon(Message("T", b"x"))
+    await producer.stop()
+    with pytest.raises(WrongState, match="has ended"):
+        await producer.start()
+
+
+@in_loop
+async def test_a_second_start_and_a_group_in_use(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        with pytest.raises(WrongState, match="running already"):
+            await producer.start()
+        twin = Producer(it.address, group="P")
+        with pytest.raises(WrongState, match="P is in use in this process"):
+            await twin.start()
+        await producer.send("T", b"the first one works on")
+        async with Producer(it.address, group="P", client=named("another client")) as other:
+            await other.send("T", b"x")
+        await producer.stop()
+        await twin.start()  # now it may
+        await twin.stop()
+        with pytest.raises(WrongState, match="has ended"):
+            await producer.start()
+
+
+@in_loop
+async def test_brokers_hear_of_a_producer_and_of_its_end(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        async with Producer(it.address, group="P") as producer:
+            await producer.send("T", b"x")
+            await eventually(lambda: it.state.clients.producers.get("P"))
+        assert not it.state.clients.producers.get("P")
