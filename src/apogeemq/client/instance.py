@@ -64,7 +64,9 @@ class ClientInstance:
     def __init__(self, name_server: str, options: ClientOptions) -> None:
         self.options = options
         self.name_server = name_server
-        self.client_id = _client_id(options)
+        self.client_id = _client_id(options, f"{os.getpid()}#{time.monotonic_ns()}{next(_numbers)}")
+        # The same after a restart: what a client keeps on its own machine is found by it.
+        self.lasting_id = _client_id(options, "DEFAULT")
         self.dispatcher = Dispatcher()
         tls = TlsSettings.from_properties(options.tls)
         self.pool = ConnectionPool(
@@ -103,14 +105,18 @@ class ClientInstance:
     async def remove_producer(self, producer: ProducerMember) -> None:
         if self.producers.get(producer.group) is producer:
             del self.producers[producer.group]
-            await self._unregister(producer.group, None)
-        await self._stop_if_empty()
+            try:
+                await self._unregister(producer.group, None)
+            finally:
+                await self._stop_if_empty()
 
     async def remove_consumer(self, consumer: ConsumerMember) -> None:
         if self.consumers.get(consumer.group) is consumer:
             del self.consumers[consumer.group]
-            await self._unregister(None, consumer.group)
-        await self._stop_if_empty()
+            try:
+                await self._unregister(None, consumer.group)
+            finally:
+                await self._stop_if_empty()
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -244,9 +250,9 @@ def _forget_instance(instance: ClientInstance) -> None:
         del _instances[key]
 
 
-def _client_id(options: ClientOptions) -> str:
+def _client_id(options: ClientOptions, default_name: str) -> str:
     """`address@instance[@unit]`, as brokers and tools show it."""
-    name = options.instance_name or f"{os.getpid()}#{time.monotonic_ns()}{next(_numbers)}"
+    name = options.instance_name or default_name
     parts = [options.client_ip or local_address(), name, *([options.unit_name] if options.unit_name else [])]
     return "@".join(parts)
 

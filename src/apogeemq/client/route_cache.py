@@ -193,6 +193,7 @@ class RouteCache:
                     return
                 await asyncio.sleep(_WATCH_PAUSE_SECONDS)
             except ApogeeError:
+                self._name_servers.book.mark_bad(address)
                 self._digests.clear()  # the next name server may have seen other changes
                 await asyncio.sleep(_WATCH_PAUSE_SECONDS)
             finally:

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from apogeemq.client.consuming.delivery import Delivery
 from apogeemq.client.consuming.incoming import ConsumedMessage
-from apogeemq.client.consuming.membership import Membership
+from apogeemq.client.consuming.membership import Membership, check_start, strategy_named
 from apogeemq.client.consuming.offset_store import LOCAL_FOLDER, LocalOffsets, OffsetStore, RemoteOffsets
 from apogeemq.client.consuming.queue_reader import Reading
 from apogeemq.client.consuming.rebalance import Strategy
@@ -76,7 +76,8 @@ class Consumer:
             self._subscribe(name, expression)
         if not self.options.is_broadcasting:
             self._subscribe(retry_topic(self.group), EVERY_TAG)
-        self._strategy = strategy
+        self._strategy = strategy or strategy_named(self.options.rebalance)
+        check_start(self.options.start_from)
         self._instance: ClientInstance | None = None
         self._membership: Membership | None = None
         self._delivery: Delivery | None = None
@@ -131,7 +132,7 @@ class Consumer:
         if not self.options.is_broadcasting:
             return RemoteOffsets(instance, self.group)
         folder = Path(self.options.local_offset_dir) if self.options.local_offset_dir else Path.home() / LOCAL_FOLDER
-        offsets = LocalOffsets(folder, instance.client_id, self.group)
+        offsets = LocalOffsets(folder, instance.lasting_id, self.group)
         await offsets.load()
         return offsets
 
@@ -140,17 +141,22 @@ class Consumer:
         instance, self._instance, self._has_ended = self._instance, None, True
         if instance is None:
             return
+        if self._delivery is not None:
+            self._delivery.close()
+        if self._persisting is not None:
+            self._persisting.cancel()
         try:
-            if self._delivery is not None:
-                self._delivery.close()
-            if self._persisting is not None:
-                self._persisting.cancel()
-            if self._offsets is not None:
-                await self._offsets.persist()
+            await self._leave()
+        finally:
+            await instance.remove_consumer(self)
+
+    async def _leave(self) -> None:
+        try:
             if self._membership is not None:
                 await self._membership.stop()
         finally:
-            await instance.remove_consumer(self)
+            if self._offsets is not None:
+                await self._offsets.persist()
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -15,7 +15,6 @@ from typing import Final
 from apogeemq.client.broker_calls import NO_OFFSET
 from apogeemq.client.consuming.queue_reader import QueueReader, Reading
 from apogeemq.client.consuming.rebalance import STRATEGIES, Strategy, sorted_ids, sorted_queues
-from apogeemq.client.options import ConsumerOptions
 from apogeemq.client.route_info import readable_queues
 from apogeemq.errors import ApogeeError, ConfigError
 from apogeemq.model.queues import MessageQueue
@@ -23,23 +22,25 @@ from apogeemq.model.topics import RETRY_PREFIX
 
 log = logging.getLogger(__name__)
 
+FIRST: Final = "first"
+LAST: Final = "last"
 _LOCK_PERIOD_SECONDS: Final = 20.0
 _LOCK_LIFE_MS: Final = 30_000
 _RETRY_SECONDS: Final = 1.0
 
 
 class Membership:
-    """`topics` gives the topics of the group; `released` is awaited for each queue that is given away."""
+    """`topics` gives the topics of the group."""
 
     def __init__(
         self,
         reading: Reading,
         topics: Callable[[], Sequence[str]],
-        strategy: Strategy | None = None,
+        strategy: Strategy,
     ) -> None:
         self._reading = reading
         self._topics = topics
-        self._strategy = strategy or strategy_named(reading.options)
+        self._strategy = strategy
         self.readers: dict[MessageQueue, QueueReader] = {}
         self._is_wanted = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -54,6 +55,8 @@ class Membership:
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
+        for reader in self.readers.values():
+            reader.cancel()  # whatever becomes of the rest
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(self._remove(queue) for queue in tuple(self.readers)))
 
@@ -76,6 +79,9 @@ class Membership:
                 except ApogeeError as error:
                     is_complete = False
                     log.warning("no rebalance of %s at the moment: %s", topic, error)
+                except Exception:  # of a strategy that is not ours
+                    is_complete = False
+                    log.exception("no rebalance of %s at the moment", topic)
             if is_complete:
                 self.is_settled.set()
             period_seconds = self._reading.options.rebalance_seconds if is_complete else _RETRY_SECONDS
@@ -144,15 +150,15 @@ class Membership:
         if kept != NO_OFFSET:
             return kept
         start = self._reading.options.start_from
-        if queue.topic.startswith(RETRY_PREFIX) and start == "last":
+        if queue.topic.startswith(RETRY_PREFIX) and start == LAST:
             return 0  # what was sent back before we came is for us
-        if start == "first":
+        if start == FIRST:
             return 0
         instance = self._reading.instance
         address = instance.routes.address(queue.broker_name)
         if address is None:
             raise ConfigError(f"the broker {queue.broker_name} is not known")
-        if start == "last" or queue.topic.startswith(RETRY_PREFIX):
+        if start == LAST or queue.topic.startswith(RETRY_PREFIX):
             return await instance.calls.max_offset(address, queue)
         return await instance.calls.search_offset(address, queue, int(start))
 
@@ -197,8 +203,15 @@ class Membership:
         return grouped
 
 
-def strategy_named(options: ConsumerOptions) -> Strategy:
+def strategy_named(name: str) -> Strategy:
     try:
-        return STRATEGIES[options.rebalance]
+        return STRATEGIES[name]
     except KeyError:
-        raise ConfigError(f"rebalance={options.rebalance}: expected one of {', '.join(STRATEGIES)}") from None
+        raise ConfigError(f"rebalance={name}: expected one of {', '.join(STRATEGIES)}") from None
+
+
+def check_start(start_from: str | int) -> None:
+    if isinstance(start_from, int) and start_from >= 0:
+        return
+    if start_from not in (FIRST, LAST):
+        raise ConfigError(f"start_from={start_from!r}: expected {FIRST!r}, {LAST!r} or a time in ms")

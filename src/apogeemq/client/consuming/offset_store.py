@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -12,7 +11,7 @@ import msgspec
 
 from apogeemq.client.broker_calls import NO_OFFSET
 from apogeemq.client.instance import ClientInstance
-from apogeemq.errors import ApogeeError, NoRoute, ProtocolError
+from apogeemq.errors import ApogeeError, NoRoute, ProtocolError, StorageFailed
 from apogeemq.model.queues import MessageQueue
 from apogeemq.protocol import javajson
 from apogeemq.runtime.atomic_file import read_with_backup, write_atomically
@@ -34,7 +33,7 @@ class OffsetStore(Protocol):
     async def persist(self) -> None: ...
 
     async def release(self, queue: MessageQueue) -> None:
-        """The queue is another's from now on: keep its offset and forget it."""
+        """The queue is not read here any more: keep its offset."""
         ...
 
 
@@ -68,23 +67,22 @@ class RemoteOffsets(_Offsets):
         return await self._instance.calls.consumer_offset(self._address(queue), self._group, queue)
 
     async def persist(self) -> None:
-        changed, self.changed = self.changed, set()
-        await asyncio.gather(*(self._persist(queue) for queue in changed))
+        changed = [(queue, self.table[queue]) for queue in self.changed if queue in self.table]
+        self.changed = set()
+        await asyncio.gather(*(self._persist(queue, offset) for queue, offset in changed))
 
     async def release(self, queue: MessageQueue) -> None:
-        if queue in self.changed:
+        offset = self.table.pop(queue, None)
+        if offset is not None and queue in self.changed:
             self.changed.discard(queue)
-            await self._persist(queue)
-        self.table.pop(queue, None)
+            await self._persist(queue, offset)
 
-    async def _persist(self, queue: MessageQueue) -> None:
-        offset = self.table.get(queue)
-        if offset is None:
-            return
+    async def _persist(self, queue: MessageQueue, offset: int) -> None:
         try:
             await self._instance.calls.update_offset(self._address(queue), self._group, queue, offset)
         except ApogeeError as error:
-            self.changed.add(queue)  # next time
+            if queue in self.table:
+                self.changed.add(queue)  # next time
             log.warning("offset %d of %s is not kept yet: %s", offset, queue, error)
 
     def _address(self, queue: MessageQueue) -> str:
@@ -100,6 +98,7 @@ class LocalOffsets(_Offsets):
     def __init__(self, folder: Path, client_id: str, group: str) -> None:
         super().__init__()
         self._path = folder / client_id / group / "offsets.json"
+        self._writing = asyncio.Lock()
 
     async def load(self) -> None:
         """StorageFailed when the file is there and cannot be read."""
@@ -113,13 +112,25 @@ class LocalOffsets(_Offsets):
         return self.known(queue)
 
     async def persist(self) -> None:
-        if self.changed:
-            self.changed = set()
-            await asyncio.to_thread(write_atomically, self._path, _encoded(self.table))
+        if self.changed or self._writing.locked():
+            await asyncio.shield(asyncio.ensure_future(self._write()))  # a thread cannot be called back
+
+    async def _write(self) -> None:
+        async with self._writing:
+            if not self.changed:
+                return
+            changed, self.changed = self.changed, set()
+            try:
+                await asyncio.to_thread(write_atomically, self._path, _encoded(self.table))
+            except StorageFailed:
+                self.changed |= changed  # next time
+                raise
 
     async def release(self, queue: MessageQueue) -> None:
-        with contextlib.suppress(ApogeeError):
+        try:
             await self.persist()
+        except ApogeeError as error:
+            log.warning("offsets are not kept yet: %s", error)
 
 
 def _decoded(content: bytes) -> dict[MessageQueue, int]:

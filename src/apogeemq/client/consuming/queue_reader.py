@@ -61,11 +61,15 @@ class QueueReader:
     def start(self) -> None:
         self._task = asyncio.ensure_future(self._run())
 
-    async def stop(self) -> None:
+    def cancel(self) -> None:
         """Nothing more is handed on, and what was is not counted any more."""
         self.process.is_dropped = True
         if self._task is not None:
             self._task.cancel()
+
+    async def stop(self) -> None:
+        self.cancel()
+        if self._task is not None:
             await asyncio.wait((self._task,))
 
     def seek(self, offset: int) -> None:
