@@ -1,0 +1,287 @@
+"""Routes: fetched once, kept fresh, and told of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from apogeemq.client.route_cache import NewTopic, RouteCache
+from apogeemq.errors import NoRoute, RemoteRefused, RequestRefused
+from apogeemq.nameserver.server import NameServer
+from apogeemq.protocol.codes import RequestCode
+from apogeemq.protocol.command import Command
+from apogeemq.transport.channel import Channel
+from apogeemq.transport.discovery import find_source
+from apogeemq.transport.name_servers import NameServerClient
+from apogeemq.transport.pool import ConnectionPool
+from tests.unit.broker.registering import free_address
+from tests.unit.client.cluster import eventually
+from tests.unit.event_loop import in_loop
+from tests.unit.name_servers import broker, connections, name_server, register, topics
+
+ALSO = "another"  # a name server takes a single topic for an update of a broker it knows
+LIKE_DEFAULT = NewTopic("TBW102", 4)
+
+
+class Cached:
+    def __init__(self, pool: ConnectionPool, address: str) -> None:
+        self.pool = pool
+        self.address = address
+        self.changes: list[str] = []
+        self.name_servers = NameServerClient(pool, find_source(address, {}), choose_start=lambda count: 0)
+        self.routes = RouteCache(pool, self.name_servers, self.changes.append)
+
+    async def register(self, name: str, *names: str, broker_id: int = 0, version: int = 1, queues: int = 4) -> None:
+        table = topics(*names, ALSO, queues=queues)
+        await register(self.pool, self.address, broker(name, broker_id), table, version)
+
+    async def close(self) -> None:
+        await self.name_servers.close()
+
+
+def asked_of(server: NameServer) -> list[str]:
+    """The topics whose routes a name server is asked for, from now on."""
+    asked: list[str] = []
+
+    def note(channel: Channel, command: Command) -> None:
+        if command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            asked.append(command.fields()["topic"])
+
+    server.dispatcher.before.append(note)
+    return asked
+
+
+@asynccontextmanager
+async def caching(folder: Path) -> AsyncIterator[tuple[Cached, list[str]]]:
+    async with name_server(folder) as (server, address), connections() as pool:
+        cached = Cached(pool, address)
+        yield cached, asked_of(server)
+        await cached.close()
+
+
+@asynccontextmanager
+async def watched(routes: RouteCache) -> AsyncIterator[None]:
+    watching = asyncio.ensure_future(routes.watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.wait((watching,))
+
+
+@in_loop
+async def test_a_route_is_fetched_once(tmp_path: Path) -> None:
+    async with caching(tmp_path) as (it, asked):
+        await it.register("broker-a", "T")
+        assert it.routes.known("T") is None
+        routes = await asyncio.gather(*(it.routes.get("T") for _ in range(5)))
+        assert all(route is routes[0] for route in routes)
+        assert await it.routes.get("T") is it.routes.known("T")
+        assert (asked, it.changes, it.routes.topics) == (["T"], ["T"], ["T"])
+
+
+@in_loop
+async def test_only_a_change_is_told(tmp_path: Path) -> None:
+    async with caching(tmp_path) as (it, asked):
+        await it.register("broker-a", "T")
+        await it.routes.get("T")
+        await it.routes.refresh_all()
+        assert (asked, it.changes) == (["T", "T"], ["T"])
+        await it.register("broker-b", "T")
+        await it.routes.refresh_all()
+        assert it.changes == ["T", "T"]
+
+
+@in_loop
+async def test_whoever_gives_up_waiting_does_not_spoil_it_for_others(tmp_path: Path) -> None:
+    async with caching(tmp_path) as (it, _):
+        await it.register("broker-a", "T")
+        first, second = (asyncio.ensure_future(it.routes.get("T")) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert set((await second).queues) == {"broker-a"}
+
+
+@in_loop
+async def test_refreshed_in_the_background(tmp_path: Path) -> None:
+    async with caching(tmp_path) as (it, _):
+        await it.register("broker-a", "T")
+        await it.routes.get("T")
+        await it.register("broker-b", "T")
+        it.routes.refresh_soon("T")
+        it.routes.refresh_soon("T")
+        it.routes.refresh_soon("nobody's")  # that it fails matters to nobody
+        await eventually(lambda: it.changes == ["T", "T"] and not it.routes._fetching)
+
+
+# -- topics that do not exist --------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_a_new_topic_borrows_the_default_ones_route(tmp_path: Path) -> None:
+    async with caching(tmp_path) as (it, asked):
+        await it.register("broker-a", "TBW102", queues=8)
+        route = await it.routes.get("T", LIKE_DEFAULT)
+        assert [settings[:2] for settings in route.queues.values()] == [(4, 4)]
+        assert asked == ["T", "TBW102"]
+        await it.register("broker-a", "TBW102", "T", version=2, queues=8)  # the first message has made it
+        await it.routes.refresh("T")
+        known = it.routes.known("T")
+        assert known is not None
+        assert [settings[:2] for settings in known.queues.values()] == [(8, 8)]
+
+
+@in_loop
+async def test_causes_of_no_route(tmp_path: Path) -> None:
+    async with caching(tmp_path) as (it, _):
+        with pytest.raises(NoRoute, match=f"no broker is registered at the name server {it.address}"):
+            await it.routes.get("T", LIKE_DEFAULT)
+        await it.register("broker-a", "other")
+        with pytest.raises(NoRoute, match="the topic does not exist, or its brokers have not told"):
+            await it.routes.get("U")
+        with pytest.raises(NoRoute, match="no route of TBW102: autoCreateTopicEnable is off"):
+            await it.routes.get("T", LIKE_DEFAULT)
+
+
+@in_loop
+async def test_no_name_server_answers() -> None:
+    address = free_address()
+    async with connections() as pool:
+        it = Cached(pool, address)
+        with pytest.raises(NoRoute, match=f"no route of topic T: no name server answered: {address}"):
+            await it.routes.get("T")
+        await it.close()
+
+
+@in_loop
+async def test_what_was_known_stays_while_no_name_server_answers(tmp_path: Path) -> None:
+    async with connections() as pool:
+        async with name_server(tmp_path) as (_, address):
+            it = Cached(pool, address)
+            await it.register("broker-a", "T")
+            route = await it.routes.get("T")
+        await it.routes.refresh_all()
+        assert it.routes.known("T") is route
+        await it.close()
+
+
+@in_loop
+async def test_a_topic_that_is_gone_is_forgotten(tmp_path: Path) -> None:
+    async with caching(tmp_path) as (it, _):
+        gone = await register(it.pool, it.address, broker("broker-a"), topics("T", ALSO))
+        await it.routes.get("T")
+        await gone.unregister()
+        with pytest.raises(NoRoute):
+            await it.routes.refresh("T")
+        assert it.routes.known("T") is None
+        assert it.changes == ["T", "T"]
+
+
+@in_loop
+async def test_a_name_server_that_refuses(tmp_path: Path) -> None:
+    async with name_server(tmp_path) as (server, address), connections() as pool:
+        it = Cached(pool, address)
+
+        def refuse(channel: Channel, command: Command) -> bytes:
+            raise RequestRefused(1, "not today")
+
+        server.dispatcher.register(RequestCode.GET_ROUTEINFO_BY_TOPIC, refuse)
+        with pytest.raises(RemoteRefused, match="not today"):
+            await it.routes.get("T")
+        await it.close()
+
+
+# -- addresses -----------------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_addresses(tmp_path: Path) -> None:
+    async with caching(tmp_path) as (it, _):
+        await it.register("broker-a", "T")
+        await it.register("broker-a", "T", broker_id=1)
+        await it.register("broker-b", "T", "U")
+        await it.register("broker-c", "U", broker_id=1)
+        for topic in ("T", "U"):
+            await it.routes.get(topic)
+        a, slave, b, c = (
+            broker(name, number).address
+            for name, number in (("broker-a", 0), ("broker-a", 1), ("broker-b", 0), ("broker-c", 1))
+        )
+        assert it.routes.address("broker-a") == a
+        assert it.routes.address("broker-a", 1) == slave
+        assert (it.routes.address("broker-c"), it.routes.address("broker-c", only_this=True)) == (c, None)
+        assert it.routes.address("unknown") is None
+        assert it.routes.broker_addresses(only_masters=True) == {a, b}
+        assert it.routes.broker_addresses(only_masters=False) == {a, slave, b, c}
+        assert sorted(it.routes.masters_of("U")) == sorted((b, c))
+        assert it.routes.masters_of("unknown") == []
+
+
+# -- watching ------------------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_changes_are_heard_of_without_asking(tmp_path: Path) -> None:
+    async with caching(tmp_path) as (it, asked):
+        await it.register("broker-a", "T", "U")
+        async with watched(it.routes):
+            await it.routes.get("T")
+            await it.routes.get("U")  # joins the watch
+            await eventually(lambda: set(it.routes._digests) == {"T", "U"})
+            assert it.changes == ["T", "U"]
+            gone = await register(it.pool, it.address, broker("broker-b"), topics("U", ALSO))
+            await eventually(lambda: it.changes == ["T", "U", "U"])
+            known = it.routes.known("U")
+            assert known is not None and set(known.queues) == {"broker-a", "broker-b"}
+            await gone.unregister()
+            await eventually(lambda: len(it.changes) == 4)
+            assert asked == ["T", "U"]
+
+
+@in_loop
+async def test_a_borrowed_route_stays_until_the_topic_is_there(tmp_path: Path) -> None:
+    async with caching(tmp_path) as (it, _):
+        await it.register("broker-a", "TBW102", queues=8)
+        async with watched(it.routes):
+            await it.routes.get("T", LIKE_DEFAULT)
+            await eventually(lambda: "T" in it.routes._digests)
+            assert it.routes.known("T") is not None
+            await it.register("broker-a", "TBW102", "T", version=2, queues=8)
+            await eventually(lambda: it.changes == ["T", "T"])
+            known = it.routes.known("T")
+            assert known is not None and known.queues["broker-a"].write_queues == 8
+
+
+@in_loop
+async def test_a_name_server_without_a_watch_is_polled(tmp_path: Path) -> None:
+    async with name_server(tmp_path) as (server, address), connections() as pool:
+        it = Cached(pool, address)
+        await it.register("broker-a", "T")
+        del server.dispatcher.handlers[RequestCode.WATCH_ROUTES]
+        watching = asyncio.ensure_future(it.routes.watch())
+        await it.routes.get("T")
+        await watching  # ends by itself
+        await it.close()
+
+
+@in_loop
+async def test_the_watch_goes_on_with_another_name_server(tmp_path: Path) -> None:
+    async with connections() as pool, name_server(tmp_path / "2") as (_, second):
+        async with name_server(tmp_path / "1") as (_, first):
+            it = Cached(pool, f"{first};{second}")
+            for address in (first, second):
+                await register(pool, address, broker("broker-a"), topics("T", ALSO))
+            await it.routes.get("T")
+            assert it.name_servers.book.current == first
+            watching = asyncio.ensure_future(it.routes.watch())
+            await eventually(lambda: it.routes._digests)
+        await register(pool, second, broker("broker-b"), topics("T", ALSO))
+        await eventually(lambda: it.changes == ["T", "T"])
+        assert it.name_servers.book.current == second
+        watching.cancel()
+        await asyncio.wait((watching,))
+        await it.close()
