@@ -40,6 +40,7 @@ class RouteWatchers:
         self._touched: dict[_Watcher, None] = {}  # in order, to be woken
         self._count = 0
         self._topic_count = 0
+        self._is_ending = False
 
     @property
     def count(self) -> int:
@@ -47,6 +48,8 @@ class RouteWatchers:
 
     def watch(self, known: Mapping[str, str], timeout_seconds: float, encode: EncodeAnswer) -> asyncio.Future[bytes]:
         """Answered at once if a digest in `known` is out of date already. RequestRefused when too many topics are."""
+        if self._is_ending:
+            raise RequestRefused(ResponseCode.GO_AWAY, "please go away")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
         changed = self._changed(known)
@@ -74,7 +77,8 @@ class RouteWatchers:
             asyncio.get_running_loop().call_soon(self._wake)
 
     def release_all(self) -> None:
-        """The server stops: everybody is told that nothing changed."""
+        """The server stops: everybody is told that nothing changed, and nobody can begin anew what it waits for."""
+        self._is_ending = True
         for watcher in {watcher for watchers in self._by_topic.values() for watcher in watchers}:
             self._answer(watcher, {})
 

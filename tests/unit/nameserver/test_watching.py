@@ -156,6 +156,9 @@ async def test_stopping_server_releases_everybody() -> None:
     assert [json.loads(await answer) for answer in answers] == [{}, {}]
     await turn()
     assert routes.watchers.count == 0
+    with pytest.raises(RequestRefused) as caught:  # a watcher that begins anew would hold the server up
+        routes.watch(T="1")
+    assert caught.value.code == ResponseCode.GO_AWAY
 
 
 @in_loop
