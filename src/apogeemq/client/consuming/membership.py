@@ -10,7 +10,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from apogeemq.client.broker_calls import NO_OFFSET
 from apogeemq.client.consuming.queue_reader import QueueReader, Reading
@@ -27,6 +27,13 @@ LAST: Final = "last"
 _LOCK_PERIOD_SECONDS: Final = 20.0
 _LOCK_LIFE_MS: Final = 30_000
 _RETRY_SECONDS: Final = 1.0
+
+
+class _Locks(NamedTuple):
+    """Queues whose brokers did not answer are in neither."""
+
+    held: set[MessageQueue]
+    refused: set[MessageQueue]
 
 
 class Membership:
@@ -118,10 +125,7 @@ class Membership:
             if queue.topic == topic and (queue not in own or reader.process.is_pull_expired(now_ms)):
                 await self._remove(queue)
         new = [queue for queue in own if queue not in self.readers]
-        if self._reading.is_ordered and new:
-            new_locked = await self._lock(new)
-        else:
-            new_locked = set(new)
+        new_locked = (await self._lock(new)).held if self._reading.is_ordered and new else set(new)
         added = [await self._add(queue) for queue in new if queue in new_locked]
         return all(added) and len(new_locked) == len(new)
 
@@ -139,7 +143,9 @@ class Membership:
         return True
 
     async def _remove(self, queue: MessageQueue) -> None:
-        reader = self.readers.pop(queue)
+        reader = self.readers.pop(queue, None)
+        if reader is None:  # somebody else was faster
+            return
         await reader.stop()
         await self._reading.offsets.release(queue)
         if self._reading.is_ordered:
@@ -167,26 +173,32 @@ class Membership:
     async def _keep_locks(self) -> None:
         while True:
             await asyncio.sleep(_LOCK_PERIOD_SECONDS)
-            queues = list(self.readers)
-            held = await self._lock(queues)
-            for queue in queues:
-                reader = self.readers.get(queue)
-                if reader is not None and queue in held:
+            locks = await self._lock(list(self.readers))
+            now_ms = time.time_ns() // 1_000_000
+            for queue, reader in tuple(self.readers.items()):
+                if queue in locks.held:
                     self._mark_locked(reader)
+                elif queue in locks.refused or not reader.process.is_lock_valid(now_ms):
+                    log.warning("%s is given up: its lock is another's, or could not be kept", queue)
+                    await self._remove(queue)
+                    self.rebalance_soon()
 
     def _mark_locked(self, reader: QueueReader) -> None:
         reader.process.is_locked = True
         reader.process.locked_until_ms = time.time_ns() // 1_000_000 + _LOCK_LIFE_MS
 
-    async def _lock(self, queues: Sequence[MessageQueue]) -> set[MessageQueue]:
-        held: set[MessageQueue] = set()
+    async def _lock(self, queues: Sequence[MessageQueue]) -> _Locks:
+        locks = _Locks(set(), set())
         for address, some in self._by_master(queues).items():
             try:
                 instance = self._reading.instance
-                held.update(await instance.calls.lock(address, self._reading.group, instance.client_id, some))
+                held = await instance.calls.lock(address, self._reading.group, instance.client_id, some)
             except ApogeeError as error:
                 log.warning("no locks from %s: %s", address, error)
-        return held
+            else:
+                locks.held.update(held)
+                locks.refused.update(set(some).difference(held))
+        return locks
 
     async def _unlock(self, queues: Sequence[MessageQueue]) -> None:
         for address, some in self._by_master(queues).items():
