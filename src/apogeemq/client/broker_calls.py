@@ -69,14 +69,20 @@ class _LockedQueues(msgspec.Struct):
 
 
 class BrokerCalls:
-    """`reached_at` turns an address of a route into the one to connect to."""
+    """`reached_at` turns an address of a route into the one to connect to; `pulled_at` that for pulls and heartbeats,
+    which a broker's second port does not take."""
 
     def __init__(
-        self, pool: ConnectionPool, timeout_seconds: float, reached_at: Callable[[str], str] = lambda address: address
+        self,
+        pool: ConnectionPool,
+        timeout_seconds: float,
+        reached_at: Callable[[str], str] = lambda address: address,
+        pulled_at: Callable[[str], str] | None = None,
     ) -> None:
         self._pool = pool
         self._timeout_seconds = timeout_seconds
         self._reached_at = reached_at
+        self._pulled_at = pulled_at or reached_at
 
     # -- messages --------------------------------------------------------------------------------------------
 
@@ -110,7 +116,7 @@ class BrokerCalls:
     ) -> PullAnswer:
         code = RequestCode.LITE_PULL_MESSAGE if is_lite else RequestCode.PULL_MESSAGE
         answer = await self._pool.request(
-            self._reached_at(address), code, write_fields(header), timeout_seconds=timeout_seconds
+            self._pulled_at(address), code, write_fields(header), timeout_seconds=timeout_seconds
         )
         if answer.code not in _PULLED_CODES:
             raise RemoteRefused(answer.code, answer.remark, address)
@@ -198,13 +204,25 @@ class BrokerCalls:
     # -- the group -------------------------------------------------------------------------------------------
 
     async def heartbeat(self, address: str, heartbeat: Heartbeat) -> Command:
-        return await self._ask(address, RequestCode.HEART_BEAT, body=encode_heartbeat(heartbeat))
+        answer = await self._pool.request(
+            self._pulled_at(address),
+            RequestCode.HEART_BEAT,
+            body=encode_heartbeat(heartbeat),
+            timeout_seconds=self._timeout_seconds,
+        )
+        return self._checked(answer, address)
 
     async def unregister(
         self, address: str, client_id: str, producer_group: str | None, consumer_group: str | None
     ) -> None:
         header = UnregisterClient(client_id, producer_group, consumer_group)
-        await self._ask(address, RequestCode.UNREGISTER_CLIENT, write_fields(header))
+        answer = await self._pool.request(
+            self._pulled_at(address),
+            RequestCode.UNREGISTER_CLIENT,
+            write_fields(header),
+            timeout_seconds=self._timeout_seconds,
+        )
+        self._checked(answer, address)
 
     async def consumer_ids(self, address: str, group: str) -> list[str]:
         answer = await self._ask(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})

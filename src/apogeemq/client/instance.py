@@ -77,7 +77,7 @@ class ClientInstance:
         )
         self.name_servers = NameServerClient(self.pool, find_source(name_server, os.environ, options.unit_name))
         self.routes = RouteCache(self.pool, self.name_servers, self._route_changed)
-        self.calls = BrokerCalls(self.pool, options.request_timeout_seconds, self._reached_at)
+        self.calls = BrokerCalls(self.pool, options.request_timeout_seconds, self._reached_at, self._mapped)
         self.unique_ids = UniqueIds(_address_bytes(options.client_ip or local_address()))
         self.producers: dict[str, ProducerMember] = {}
         self.consumers: dict[str, ConsumerMember] = {}
@@ -215,8 +215,11 @@ class ClientInstance:
     def master_of(self, broker_name: str) -> str | None:
         return self.routes.address(broker_name, MASTER_ID, only_this=True)
 
+    def _mapped(self, address: str) -> str:
+        return self.options.address_map.get(address, address)
+
     def _reached_at(self, address: str) -> str:
-        mapped = self.options.address_map.get(address, address)
+        mapped = self._mapped(address)
         if not self.options.uses_vip_channel:
             return mapped
         host, port = parse_address(mapped)

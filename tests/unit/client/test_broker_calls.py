@@ -172,6 +172,17 @@ async def test_addresses_are_mapped(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_pulls_and_heartbeats_go_to_the_first_port(tmp_path: Path) -> None:
+    async with asking(tmp_path) as it, connections() as pool:
+        calls = BrokerCalls(pool, 5.0, lambda address: free_address(), lambda address: address)
+        assert (await calls.pull(it.address, pull(0), 5)).code == ResponseCode.PULL_NOT_FOUND
+        await calls.heartbeat(it.address, Heartbeat("me", ["P"], []))
+        await calls.unregister(it.address, "me", "P", None)
+        with pytest.raises(ConnectFailed):
+            await calls.max_offset(it.address, QUEUE)
+
+
+@in_loop
 async def test_nobody_there() -> None:
     async with connections() as pool:
         with pytest.raises(ConnectFailed):
