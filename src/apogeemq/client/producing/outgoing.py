@@ -30,7 +30,9 @@ class Outgoing(NamedTuple):
     is_batch: bool = False
 
 
-def prepared(message: Message, group: str, options: ProducerOptions, unique_id: str, now_ms: int) -> Outgoing:
+def prepared(
+    message: Message, group: str, options: ProducerOptions, unique_id: str, now_ms: int, namespace: str = ""
+) -> Outgoing:
     """Raises MessageIllegal."""
     check(message, options)
     body, system_flag = bytes(message.body), 0
@@ -47,7 +49,7 @@ def prepared(message: Message, group: str, options: ProducerOptions, unique_id: 
         producer_group=group,
         default_topic=options.create_topic_key,
         default_queue_nums=options.default_topic_queues,
-        properties=_encoded(message, unique_id),
+        properties=_encoded(message, unique_id, namespace),
         reconsume_times=0,
         unit_mode=False,
         is_batch=False,
@@ -56,7 +58,12 @@ def prepared(message: Message, group: str, options: ProducerOptions, unique_id: 
 
 
 def prepared_batch(
-    messages: Sequence[Message], group: str, options: ProducerOptions, unique_ids: Sequence[str], now_ms: int
+    messages: Sequence[Message],
+    group: str,
+    options: ProducerOptions,
+    unique_ids: Sequence[str],
+    now_ms: int,
+    namespace: str = "",
 ) -> Outgoing:
     """One request for several messages of one topic; a broker takes all of them or none. Raises MessageIllegal."""
     if not messages:
@@ -89,7 +96,10 @@ def prepared_batch(
         producer_group=group,
         default_topic=options.create_topic_key,
         default_queue_nums=options.default_topic_queues,
-        properties=encode_properties({names.WAIT: "true" if first.waits_for_store else "false"}),
+        properties=encode_properties(
+            {names.WAIT: "true" if first.waits_for_store else "false"}
+            | ({names.INSTANCE_ID: namespace} if namespace else {})
+        ),
         reconsume_times=0,
         unit_mode=False,
         is_batch=True,
@@ -136,7 +146,7 @@ def check(message: Message, options: ProducerOptions) -> None:
             raise MessageIllegal(f"{text!r} holds a character that separates properties (1 or 2)")
 
 
-def _encoded(message: Message, unique_id: str) -> str:
+def _encoded(message: Message, unique_id: str, namespace: str = "") -> str:
     properties = dict(message.properties)
     properties[names.UNIQUE_KEY] = unique_id
     properties[names.WAIT] = "true" if message.waits_for_store else "false"
@@ -148,6 +158,8 @@ def _encoded(message: Message, unique_id: str) -> str:
         properties[names.DELAY] = str(message.delay_level)
     if message.sharding_key:
         properties[names.SHARDING_KEY] = message.sharding_key
+    if namespace:
+        properties[names.INSTANCE_ID] = namespace
     encoded = encode_properties(properties)
     try:
         size = len(encoded.encode())

@@ -173,7 +173,7 @@ class Producer:
         now_ms = _now_ms()
         own = [self._named(message) for message in messages]
         unique_ids = [instance.unique_ids.next(now_ms) for _ in own]
-        outgoing = prepared_batch(own, self.group, self.options, unique_ids, now_ms)
+        outgoing = prepared_batch(own, self.group, self.options, unique_ids, now_ms, self._client.namespace)
         return await self._deliver(outgoing, own[0], queue, timeout_seconds)
 
     async def send_one_way(self, message: Message, *, queue: MessageQueue | None = None) -> None:
@@ -188,7 +188,8 @@ class Producer:
         now_ms = _now_ms()
         message = self._named(message)
         unique_id = self._running.unique_ids.next(now_ms)
-        return prepared(message, self.group, self.options, unique_id, now_ms), message
+        outgoing = prepared(message, self.group, self.options, unique_id, now_ms, self._client.namespace)
+        return outgoing, message
 
     def _named(self, message: Message) -> Message:
         namespace = self._client.namespace

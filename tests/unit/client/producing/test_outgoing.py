@@ -50,6 +50,12 @@ def test_the_properties() -> None:
     assert properties(ready(Message("T", b"b"))) == {"UNIQ_KEY": "UNIQUE", "WAIT": "true"}
 
 
+def test_the_namespace_travels_along() -> None:
+    single = prepared(Message("NS%T", b"b"), "NS%P", OPTIONS, "U", 5, "NS")
+    batch = prepared_batch([Message("NS%T", b"b")], "NS%P", OPTIONS, ["U"], 5, "NS")
+    assert [properties(outgoing)["INSTANCE_ID"] for outgoing in (single, batch)] == ["NS", "NS"]
+
+
 def test_one_key_need_not_be_a_list() -> None:
     assert properties(ready(Message("T", b"b", keys="42")))["KEYS"] == "42"
 
