@@ -46,6 +46,7 @@ class RouteCache:
         self._fetching: dict[str, asyncio.Task[TopicRoute]] = {}
         self._digests: dict[str, str] = {}
         self._topics_changed = asyncio.Event()
+        self._is_watch_idle = False
 
     # -- questions -------------------------------------------------------------------------------------------
 
@@ -112,6 +113,8 @@ class RouteCache:
 
     def _fetched(self, topic: str, task: asyncio.Task[TopicRoute]) -> None:
         self._fetching.pop(topic, None)
+        if self._is_watch_idle:
+            self._topics_changed.set()  # perhaps a name server is known now
         if not task.cancelled():
             task.exception()
 
@@ -208,6 +211,8 @@ class RouteCache:
 
     async def _until_topics_change(self) -> None:
         self._topics_changed.clear()
+        self._is_watch_idle = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_WATCH_PAUSE_SECONDS):
                 await self._topics_changed.wait()
+        self._is_watch_idle = False
