@@ -229,7 +229,8 @@ async def test_a_lock_that_could_not_be_kept_is_over(tmp_path: Path, monkeypatch
         await it.make_topic("T", 1)
         async with Consumer(it.address, group="G", topic="T", ordered=True) as consumer:
             await of(consumer).is_settled.wait()
-            async with refusing(it, RequestCode.LOCK_BATCH_MQ):
+            async with refusing(it, RequestCode.LOCK_BATCH_MQ) as refused:
+                await eventually(lambda: refused)  # what was asked before has its answer
                 of(consumer).readers[it.queue("T")].process.locked_until_ms = 0
                 await eventually(lambda: it.queue("T") not in of(consumer).readers)
             await eventually(lambda: it.queue("T") in of(consumer).readers)
