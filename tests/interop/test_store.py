@@ -50,6 +50,7 @@ def number_of(record: Record) -> int:
     return int(body.partition(b"-")[0])
 
 
+@pytest.mark.timeout(300)  # a Java broker is slow to start and to stop on a busy machine
 @pytest.mark.parametrize("version", apache.VERSIONS)
 @pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "killed"])
 def test_every_message_of_apaches_store_is_found(

@@ -31,10 +31,11 @@ _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _STRING_OR_BARE_KEY = re.compile(
     rb"""
     "[^"\\]* (?: \\. [^"\\]* )* (?: " | \\?\Z )
-    | ( [{,] \s* ) ( [-+.\w$]+ ) (?= \s* : )
+    | [{,] \s* ( [-+.\w$]+ ) (?= \s* : )
     """,
     re.DOTALL | re.VERBOSE,
 )
+_search = _STRING_OR_BARE_KEY.search
 _LITERALS: dict[bytes, Any] = {b"null": None, b"true": True, b"false": False}
 
 
@@ -62,18 +63,21 @@ def loads(data: bytes, into: type[ValueT], *, is_limited: bool = True) -> ValueT
 
 
 def _quote_bare_keys(data: bytes, most: int) -> bytes:
-    count = 0
-
-    def quoted(match: re.Match[bytes]) -> bytes:
-        nonlocal count
-        if match[2] is None:
-            return match[0]
+    quoted = bytearray()
+    position = looked_at = count = 0
+    # One search after the other: a scanner over all of them takes ever more memory in early Python 3.11.
+    while (match := _search(data, looked_at)) is not None:
+        looked_at = match.end()
+        start, end = match.span(1)
+        if start < 0:  # a string
+            continue
         count += 1
         if count > most:
             raise ProtocolError(f"body: more than {most} bare keys")
-        return b'%b"%b"' % (match[1], match[2])
-
-    return _STRING_OR_BARE_KEY.sub(quoted, data)
+        quoted += data[position:start]
+        quoted += b'"%b"' % data[start:end]
+        position = end
+    return bytes(quoted) + data[position:] if quoted else data
 
 
 def parse(data: bytes) -> Any:
