@@ -220,8 +220,12 @@ def check_messages(swap: Swap, clients: Clients) -> None:
     """All that was ever sent, at its place; and some by key, unique key and id."""
     reader, producer = clients.pull("Swap-inspectors"), clients.producer()
     for topic, kept in swap.kept.items():
-        rows = reader.call("drain", topic=topic)
-        assert sorted(itertools.starmap(Kept, rows)) == sorted(kept)
+        wait_for(  # Apache's broker puts messages into their queues some time after it has answered
+            lambda topic=topic, kept=kept: (  # type: ignore[misc]
+                sorted(itertools.starmap(Kept, reader.call("drain", topic=topic))) == sorted(kept)
+            ),
+            f"every message of {topic} is where it was",
+        )
     for topic in TOPICS[:: len(TOPICS) // 3]:
         for one in swap.kept[topic][:1] + swap.kept[topic][-1:]:
             key = one.keys.split()[0]
