@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Set
+from collections.abc import Mapping, Set
 from datetime import date, datetime
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -39,6 +39,7 @@ from apogeemq.model.delays import DelayLevels
 from apogeemq.model.routes import DataVersion
 from apogeemq.model.topics import TopicConfig
 from apogeemq.protocol.codes import RequestCode
+from apogeemq.runtime.tasks import Tasks
 from apogeemq.store.config import SYNC_FLUSH
 from apogeemq.store.opening import OpenStore
 from apogeemq.transport.broker_registration import BrokerIdentity
@@ -78,7 +79,7 @@ class Broker:
         self.delays = _delay_levels(settings)
         self._opened: OpenStore | None = None
         self._status: StatusServer | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._is_stopping = False
         # Set by `start`, in this order.
         self.promises: FlushPromises
@@ -144,9 +145,7 @@ class Broker:
         self._add_system_topics()
         self.putter = Putter(opened.store, self.delays, opened.why_not_writable, state.now_ms)
         self.held = HeldPulls(loop, opened.store, config.max_held_pulls)
-        self.delivery = DelayedDelivery(
-            opened.store, self.putter, self.delays, delay_offsets, state.stats, state.store_host
-        )
+        self.delivery = DelayedDelivery(opened.store, self.putter, self.delays, delay_offsets, state.stats)
         self.outward = Outward(lambda: state.config, settings.tls, self._environment)
         self.registration = Registration(
             self.outward,
@@ -214,9 +213,7 @@ class Broker:
         if hasattr(self, "held"):
             self.held.release_all()
         await asyncio.gather(*(server.stop(_STOP_GRACE_SECONDS) for server in (self.server, self.fast_server)))
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel_all()
         if self._status is not None:
             await self._status.stop()
         if hasattr(self, "spreading"):
@@ -231,14 +228,14 @@ class Broker:
 
     def _start_clocks(self) -> None:
         state = self.state
-        self._repeat(1.0, self._tick)
-        self._spawn(self._tick_outward())
-        self._repeat(TICK_SECONDS, lambda: self.delivery.tick(state.now_ms()))
-        self._repeat(_HOUSEKEEPING_SECONDS, self._clients.expire)
-        self._repeat(state.store_config.clean_resource_interval / 1000, self._clean_store)
-        self._repeat(SAMPLE_SECONDS, lambda: self.windows.sample(state.now_ms(), date.today()))
-        self._spawn(self.tables.keep())
-        self._spawn(self._tls.watch())
+        self._tasks.repeat(lambda: 1.0, self._tick)
+        self._tasks.repeat(lambda: 1.0, self._tick_outward)
+        self._tasks.repeat(lambda: TICK_SECONDS, lambda: self.delivery.tick(state.now_ms()))
+        self._tasks.repeat(lambda: _HOUSEKEEPING_SECONDS, self._clients.expire)
+        self._tasks.repeat(lambda: state.store_config.clean_resource_interval / 1000, self._clean_store)
+        self._tasks.repeat(lambda: SAMPLE_SECONDS, lambda: self.windows.sample(state.now_ms(), date.today()))
+        self._tasks.spawn(self.tables.keep())
+        self._tasks.spawn(self._tls.watch())
 
     def _tick(self) -> None:
         self.server.tick()
@@ -247,34 +244,12 @@ class Broker:
 
     async def _tick_outward(self) -> None:
         """On its own: it may wait for a name server."""
-        while True:
-            await asyncio.sleep(1.0)
-            try:
-                await self.outward.tick()
-                self.registration.tick()
-            except Exception:
-                log.exception("looking after the name servers failed")
+        await self.outward.tick()
+        self.registration.tick()
 
     def _clean_store(self) -> None:
         """Delete what has had its time."""
         self.state.opened.clean(self.state.now_ms(), datetime.now().hour)
-
-    def _repeat(self, period_seconds: float, action: Callable[[], None]) -> None:
-        async def run() -> None:
-            while True:
-                await asyncio.sleep(period_seconds)
-                try:
-                    action()
-                except Exception:
-                    log.exception("a periodic task failed")
-
-        self._spawn(run())
-
-    def _spawn(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
-        assert isinstance(task, asyncio.Task)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # -- consequences ----------------------------------------------------------------------------------------
 

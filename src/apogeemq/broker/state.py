@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 
 from apogeemq.broker.config import BrokerConfig, ServerSettings
@@ -18,6 +17,7 @@ from apogeemq.model.ids import encode_host
 from apogeemq.model.routes import DataVersion
 from apogeemq.model.topics import TopicConfig
 from apogeemq.protocol.replies import SendReplies
+from apogeemq.runtime.clock import now_ms
 from apogeemq.runtime.unique_ids import UniqueIds
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.opening import OpenStore
@@ -76,7 +76,7 @@ class BrokerState:
         return self.settings.store
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return now_ms()
 
 
 async def _nothing() -> None:

@@ -12,7 +12,6 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from typing import Final, Protocol
 
@@ -24,6 +23,7 @@ from apogeemq.errors import ApogeeError, WrongState
 from apogeemq.model.topics import MASTER_ID
 from apogeemq.protocol.bodies.heartbeat import ConsumerData, Heartbeat
 from apogeemq.protocol.signing import signed
+from apogeemq.runtime.tasks import Tasks
 from apogeemq.runtime.unique_ids import UniqueIds
 from apogeemq.transport.addresses import format_address, parse_address
 from apogeemq.transport.discovery import find_source
@@ -82,7 +82,7 @@ class ClientInstance:
         self.producers: dict[str, ProducerMember] = {}
         self.consumers: dict[str, ConsumerMember] = {}
         ClientAnswers(self.consumers).install(self.dispatcher)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._heard_of: set[str] = set()  # brokers that have had a heartbeat
         self._beating = asyncio.Lock()
         self._is_running = False
@@ -124,45 +124,24 @@ class ClientInstance:
         if self._is_running:
             return
         self._is_running = True
-        self._repeat(1.0, self._tick)
-        self._repeat(self.options.route_poll_seconds, self.routes.refresh_all)
-        self._repeat(self.options.heartbeat_seconds, self.heartbeat)
+        self._tasks.repeat(lambda: 1.0, self._tick)
+        self._tasks.repeat(lambda: self.options.route_poll_seconds, self.routes.refresh_all)
+        self._tasks.repeat(lambda: self.options.heartbeat_seconds, self.heartbeat)
         if self.options.watches_routes:
-            self._spawn(self.routes.watch())
+            self._tasks.spawn(self.routes.watch())
 
     async def _stop_if_empty(self) -> None:
         if self.producers or self.consumers or not self._is_running:
             return
         self._is_running = False
         _forget_instance(self)
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel_all()
         await self.name_servers.close()
         await self.pool.close()
 
     async def _tick(self) -> None:
         self.pool.tick()
         self.name_servers.tick()
-
-    def _repeat(self, period_seconds: float, action: Callable[[], Awaitable[None]]) -> None:
-        async def run() -> None:
-            while True:
-                await asyncio.sleep(period_seconds)
-                try:
-                    await action()
-                except ApogeeError as error:
-                    log.warning("%s", error)
-                except Exception:
-                    log.exception("a periodic task failed")
-
-        self._spawn(run())
-
-    def _spawn(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
-        assert isinstance(task, asyncio.Task)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # -- heartbeats ------------------------------------------------------------------------------------------
 
@@ -210,7 +189,7 @@ class ClientInstance:
         for consumer in self.consumers.values():
             consumer.routes_changed(topic)
         if self._is_running:
-            self._spawn(self.heartbeat_to_new())
+            self._tasks.spawn(self.heartbeat_to_new())
 
     def master_of(self, broker_name: str) -> str | None:
         return self.routes.address(broker_name, MASTER_ID, only_this=True)

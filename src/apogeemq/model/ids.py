@@ -24,10 +24,6 @@ def encode_host(address: bytes, port: int) -> bytes:
     return address + _PORT.pack(port)
 
 
-def decode_host(host: bytes) -> tuple[bytes, int]:
-    return host[:-4], _PORT.unpack(host[-4:])[0]
-
-
 def offset_id(store_host: bytes, physical_offset: int) -> str:
     return f"{store_host.hex().upper()}{physical_offset:016X}"
 

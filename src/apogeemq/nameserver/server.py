@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from apogeemq.nameserver.warm_start import SnapshotKeeper
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
 from apogeemq.runtime.folder_lock import FolderLock
+from apogeemq.runtime.tasks import Tasks
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Dispatcher
 from apogeemq.transport.flow import Limits
@@ -63,7 +64,7 @@ class NameServer:
         self._lock = FolderLock(settings.data_dir)
         self.access_refusals: Callable[[], int] = lambda: 0
         self._status: StatusServer | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._is_serving = False
         self._is_stopping = False
 
@@ -82,12 +83,12 @@ class NameServer:
         self._install_handlers()
         address = self.server.start(config.bind_address, config.listen_port, config.server_socket_backlog)
         self._is_serving = True
-        self._repeat(lambda: 1.0, self._tick)
-        self._repeat(lambda: registry.config.scan_not_active_broker_interval / 1000, self._expire)
-        self._repeat(lambda: _KV_LOG_SECONDS, self._log_kv)
+        self._tasks.repeat(lambda: 1.0, self._tick)
+        self._tasks.repeat(lambda: registry.config.scan_not_active_broker_interval / 1000, self._expire)
+        self._tasks.repeat(lambda: _KV_LOG_SECONDS, self._log_kv)
         if self.snapshots is not None:
-            self._spawn(self.snapshots.keep(registry))
-        self._spawn(self._tls.watch())
+            self._tasks.spawn(self.snapshots.keep(registry))
+        self._tasks.spawn(self._tls.watch())
         return address
 
     def start_status(self, host: str, port: int) -> tuple[str, int]:
@@ -111,9 +112,7 @@ class NameServer:
         self.server.stop_accepting()
         self.registry.watchers.release_all()
         await self.server.stop(_STOP_GRACE_SECONDS)
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel_all()
         if self.snapshots is not None:
             await self.snapshots.save_if_stale(self.registry)
         if self._status is not None:
@@ -155,23 +154,6 @@ class NameServer:
 
     # -- what happens on a clock -----------------------------------------------------------------------------
 
-    def _repeat(self, period_seconds: Callable[[], float], action: Callable[[], None]) -> None:
-        async def run() -> None:
-            while True:
-                await asyncio.sleep(period_seconds())
-                try:
-                    action()
-                except Exception:
-                    log.exception("a periodic task failed")
-
-        self._spawn(run())
-
-    def _spawn(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
-        assert isinstance(task, asyncio.Task)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     def _tick(self) -> None:
         self.server.tick()
         if self._outward is not None:
@@ -199,7 +181,7 @@ class NameServer:
                 channel.abort()
 
     def _send_notice(self, notice: MinIdNotice) -> None:
-        self._spawn(self._outward_calls().notify(notice))
+        self._tasks.spawn(self._outward_calls().notify(notice))
 
     def _outward_calls(self) -> Outward:
         if self._outward is None:

@@ -10,9 +10,9 @@ is made again: after a power cut any part of what was not synced may be missing.
 from __future__ import annotations
 
 import logging
-from time import time_ns
 from typing import NamedTuple
 
+from apogeemq.runtime.clock import now_ms
 from apogeemq.store.message_store import MessageStore
 from apogeemq.store.salvage import go_on_after, is_damaged
 from apogeemq.store.upkeep.checkpoint import Checkpoint, read_checkpoint
@@ -56,7 +56,7 @@ def recover(store: MessageStore, *, was_clean: bool | None = None) -> Recovered:
     result = _bring_up(store, start, time_before, checkpoint, was_clean=was_clean)
     if was_clean:
         store.last_store_time = max(store.last_store_time, checkpoint.log_time)
-    _distrust_the_future(store, time_ns() // 1_000_000)
+    _distrust_the_future(store, now_ms())
     log.info(
         "store opened after a %s: %d records read from %d, the log ends at %d, %d bytes of a torn tail cut off",
         "clean stop" if was_clean else "crash",
@@ -68,11 +68,11 @@ def recover(store: MessageStore, *, was_clean: bool | None = None) -> Recovered:
     return result
 
 
-def _distrust_the_future(store: MessageStore, now_ms: int) -> None:
+def _distrust_the_future(store: MessageStore, moment_ms: int) -> None:
     """Store times never go back; one damaged bit of the last one must not hold all later ones far ahead."""
-    if store.last_store_time > now_ms + _DAY_MS:
+    if store.last_store_time > moment_ms + _DAY_MS:
         log.warning("a message claims to be stored at %d ms, which is in the future", store.last_store_time)
-        store.last_store_time = now_ms
+        store.last_store_time = moment_ms
 
 
 # -- where to begin ------------------------------------------------------------------------------------------

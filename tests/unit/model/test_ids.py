@@ -6,7 +6,6 @@ import pytest
 
 from apogeemq.model.ids import (
     OffsetId,
-    decode_host,
     encode_host,
     offset_id,
     parse_offset_id,
@@ -36,10 +35,6 @@ def test_an_offset_id_may_hold_a_long_address() -> None:
 def test_what_is_no_offset_id_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"not the id|hexadecimal"):
         parse_offset_id(text)
-
-
-def test_a_host_reads_as_it_was_written() -> None:
-    assert decode_host(encode_host(IPV6, 65_535)) == (IPV6, 65_535)
 
 
 def test_a_unique_id_has_javas_layout() -> None:

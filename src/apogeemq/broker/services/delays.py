@@ -40,14 +40,12 @@ class DelayedDelivery:
         delays: DelayLevels,
         offsets: DelayOffsets,
         stats: BrokerStats,
-        store_host: bytes,
     ) -> None:
         self._store = store
         self._putter = putter
         self._delays = delays
         self._offsets = offsets
         self._stats = stats
-        self._store_host = store_host
         self.delivered_count = 0
 
     def tick(self, now_ms: int) -> None:

@@ -66,9 +66,6 @@ class OffsetTable:
             queues = self.pulled[key] = {}
         queues[queue_id] = offset
 
-    def forget_pull_offsets(self, group: str, topic: str) -> None:
-        self.pulled.pop(f"{topic}{SEPARATOR}{group}", None)
-
     # -- resets ----------------------------------------------------------------------------------------------
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:

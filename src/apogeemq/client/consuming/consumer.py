@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +32,7 @@ from apogeemq.model.subscriptions import (
 from apogeemq.model.topics import retry_topic
 from apogeemq.protocol.bodies.heartbeat import ConsumerData
 from apogeemq.protocol.headers.broker import SendBack
+from apogeemq.runtime.clock import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class Consumer:
 
     def _subscribe(self, topic: str, expression: str) -> None:
         name = with_namespace(topic, self._client.namespace)
-        self._subscriptions[name] = subscription_of(name, expression, sub_version=time.time_ns() // 1_000_000)
+        self._subscriptions[name] = subscription_of(name, expression, sub_version=now_ms())
 
     # -- life ------------------------------------------------------------------------------------------------
 

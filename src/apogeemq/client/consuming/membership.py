@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -19,6 +18,7 @@ from apogeemq.client.route_info import readable_queues
 from apogeemq.errors import ApogeeError, ConfigError
 from apogeemq.model.queues import MessageQueue
 from apogeemq.model.topics import RETRY_PREFIX
+from apogeemq.runtime.clock import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -120,9 +120,9 @@ class Membership:
         return []
 
     async def _adopt(self, topic: str, own: Sequence[MessageQueue]) -> bool:
-        now_ms = time.time_ns() // 1_000_000
+        moment_ms = now_ms()
         for queue, reader in tuple(self.readers.items()):
-            if queue.topic == topic and (queue not in own or reader.process.is_pull_expired(now_ms)):
+            if queue.topic == topic and (queue not in own or reader.process.is_pull_expired(moment_ms)):
                 await self._remove(queue)
         new = [queue for queue in own if queue not in self.readers]
         new_locked = (await self._lock(new)).held if self._reading.is_ordered and new else set(new)
@@ -174,18 +174,18 @@ class Membership:
         while True:
             await asyncio.sleep(_LOCK_PERIOD_SECONDS)
             locks = await self._lock(list(self.readers))
-            now_ms = time.time_ns() // 1_000_000
+            moment_ms = now_ms()
             for queue, reader in tuple(self.readers.items()):
                 if queue in locks.held:
                     self._mark_locked(reader)
-                elif queue in locks.refused or not reader.process.is_lock_valid(now_ms):
+                elif queue in locks.refused or not reader.process.is_lock_valid(moment_ms):
                     log.warning("%s is given up: its lock is another's, or could not be kept", queue)
                     await self._remove(queue)
                     self.rebalance_soon()
 
     def _mark_locked(self, reader: QueueReader) -> None:
         reader.process.is_locked = True
-        reader.process.locked_until_ms = time.time_ns() // 1_000_000 + _LOCK_LIFE_MS
+        reader.process.locked_until_ms = now_ms() + _LOCK_LIFE_MS
 
     async def _lock(self, queues: Sequence[MessageQueue]) -> _Locks:
         locks = _Locks(set(), set())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -21,6 +20,7 @@ from apogeemq.model.subscriptions import SubscriptionData
 from apogeemq.model.topics import MASTER_ID
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.headers import broker as headers
+from apogeemq.runtime.clock import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class QueueReader:
     def __init__(self, reading: Reading, queue: MessageQueue, offset: int) -> None:
         self.queue = queue
         self.next_offset = offset
-        self.process = ProcessQueue(_now_ms())
+        self.process = ProcessQueue(now_ms())
         self.max_offset = 0
         self.is_paused = False
         self._reading = reading
@@ -88,7 +88,7 @@ class QueueReader:
             self._has_room.set()
 
     def _new_process(self) -> ProcessQueue:
-        fresh = ProcessQueue(_now_ms())
+        fresh = ProcessQueue(now_ms())
         fresh.is_locked, fresh.locked_until_ms = self.process.is_locked, self.process.locked_until_ms
         return fresh
 
@@ -108,7 +108,7 @@ class QueueReader:
 
     async def _may_pull(self) -> bool:
         options, process = self._reading.options, self.process
-        if self._reading.is_ordered and not process.is_lock_valid(_now_ms()):
+        if self._reading.is_ordered and not process.is_lock_valid(now_ms()):
             await asyncio.sleep(_LOCK_SECONDS)
             return False
         is_full = (
@@ -146,7 +146,7 @@ class QueueReader:
             subscription=subscription.sub_string if subscription is not None else None,
             expression_type=subscription.expression_type if subscription is not None else None,
         )
-        self.process.last_pull_ms = _now_ms()
+        self.process.last_pull_ms = now_ms()
         return await reading.instance.calls.pull(address, header, reading.options.pull_timeout_seconds)
 
     def _take(self, answer: PullAnswer) -> None:
@@ -175,7 +175,3 @@ class QueueReader:
         if error.refresh_routes:
             self._reading.instance.routes.refresh_soon(self.queue.topic)
         await asyncio.sleep(seconds if seconds is not None else _FAILURE_SECONDS)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

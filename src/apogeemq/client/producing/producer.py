@@ -36,6 +36,7 @@ from apogeemq.filter.tags import java_hash
 from apogeemq.model.groups import group_problem
 from apogeemq.model.messages import Message, SendResult, SendStatus
 from apogeemq.model.queues import MessageQueue
+from apogeemq.runtime.clock import now_ms
 
 DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
 
@@ -170,10 +171,10 @@ class Producer:
     ) -> SendResult:
         """Several messages of one topic in one request: a broker takes all or none."""
         instance = self._running
-        now_ms = _now_ms()
+        born_ms = now_ms()
         own = [self._named(message) for message in messages]
-        unique_ids = [instance.unique_ids.next(now_ms) for _ in own]
-        outgoing = prepared_batch(own, self.group, self.options, unique_ids, now_ms, self._client.namespace)
+        unique_ids = [instance.unique_ids.next(born_ms) for _ in own]
+        outgoing = prepared_batch(own, self.group, self.options, unique_ids, born_ms, self._client.namespace)
         return await self._deliver(outgoing, own[0], queue, timeout_seconds)
 
     async def send_one_way(self, message: Message, *, queue: MessageQueue | None = None) -> None:
@@ -185,10 +186,10 @@ class Producer:
         await self._running.calls.send_one_way(self._address(chosen), header, outgoing.body)
 
     def _prepared(self, message: Message) -> tuple[Outgoing, Message]:
-        now_ms = _now_ms()
+        born_ms = now_ms()
         message = self._named(message)
-        unique_id = self._running.unique_ids.next(now_ms)
-        outgoing = prepared(message, self.group, self.options, unique_id, now_ms, self._client.namespace)
+        unique_id = self._running.unique_ids.next(born_ms)
+        outgoing = prepared(message, self.group, self.options, unique_id, born_ms, self._client.namespace)
         return outgoing, message
 
     def _named(self, message: Message) -> Message:
@@ -335,7 +336,3 @@ def _checked_group(group: str) -> str:
     if problem := group_problem(group):
         raise ConfigError(f"producer group: {problem}")
     return group
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -14,11 +14,11 @@ from apogeemq.protocol.codec import encode_ok, encode_reply
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command, Shortcut
 from apogeemq.protocol.headers import nameserver as headers
+from apogeemq.protocol.remarks import FAQ_HINT
 from apogeemq.protocol.versions import V4_9_4
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Dispatcher, Reply
 
-_FAQ = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 RESTORED_FIELD = "restored"  # marks an answer that stands on the snapshot of the last run
 
 # Asks another environment for a route this one lacks.
@@ -118,5 +118,5 @@ class RouteHandlers:
 def _no_route(topic: str) -> RequestRefused:
     return RequestRefused(
         ResponseCode.TOPIC_NOT_EXIST,
-        f"No topic route info in name server for the topic: {topic}\nSee {_FAQ} for further details.",
+        f"No topic route info in name server for the topic: {topic}{FAQ_HINT}",
     )

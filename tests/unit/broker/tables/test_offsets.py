@@ -59,8 +59,6 @@ def test_pulls_may_be_ahead_of_commits() -> None:
     assert table.pull_offset("G", "T", 0) == 5
     table.set_pull_offset("G", "T", 0, 9)
     assert (table.pull_offset("G", "T", 0), table.query("G", "T", 0)) == (9, 5)
-    table.forget_pull_offsets("G", "T")
-    assert table.pull_offset("G", "T", 0) == 5
     assert table.change_count == 1  # how far pulls are is not kept
 
 
