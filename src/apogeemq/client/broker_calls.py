@@ -83,6 +83,7 @@ class BrokerCalls:
         self._timeout_seconds = timeout_seconds
         self._reached_at = reached_at
         self._pulled_at = pulled_at or reached_at
+        self._without_lite_pull: set[str] = set()
 
     # -- messages --------------------------------------------------------------------------------------------
 
@@ -112,12 +113,16 @@ class BrokerCalls:
         )
 
     async def pull(
-        self, address: str, header: headers.PullMessage, timeout_seconds: float, *, is_lite: bool = False
+        self, address: str, header: headers.PullMessage, timeout_seconds: float
     ) -> PullAnswer:
+        is_lite = header.system_flag & headers.PULL_LITE and address not in self._without_lite_pull
         code = RequestCode.LITE_PULL_MESSAGE if is_lite else RequestCode.PULL_MESSAGE
         answer = await self._pool.request(
             self._pulled_at(address), code, write_fields(header), timeout_seconds=timeout_seconds
         )
+        if is_lite and answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:  # a broker of the 4.9 line
+            self._without_lite_pull.add(address)
+            return await self.pull(address, header, timeout_seconds)
         if answer.code not in _PULLED_CODES:
             raise RemoteRefused(answer.code, answer.remark, address)
         fields = answer.fields()
@@ -157,9 +162,12 @@ class BrokerCalls:
 
     # -- offsets ---------------------------------------------------------------------------------------------
 
-    async def consumer_offset(self, address: str, group: str, queue: MessageQueue) -> int:
-        """NO_OFFSET when the group has none."""
-        header = headers.QueryConsumerOffset(group, queue.topic, queue.queue_id)
+    async def consumer_offset(
+        self, address: str, group: str, queue: MessageQueue, *, zero_if_young: bool | None = None
+    ) -> int:
+        """NO_OFFSET when the group has none. A broker says 0 instead for a queue that still has its first message,
+        unless it is told not to."""
+        header = headers.QueryConsumerOffset(group, queue.topic, queue.queue_id, zero_if_young)
         answer = await self._pool.request(
             self._reached_at(address),
             RequestCode.QUERY_CONSUMER_OFFSET,

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from apogeemq.client.broker_calls import PullAnswer
 from apogeemq.client.consuming.incoming import ConsumedMessage, messages_of
 from apogeemq.client.consuming.offset_store import OffsetStore
 from apogeemq.client.consuming.process_queue import ProcessQueue
 from apogeemq.client.instance import ClientInstance
-from apogeemq.client.options import ConsumerOptions
 from apogeemq.errors import ApogeeError, NoRoute, RemoteRefused
 from apogeemq.model.queues import MessageQueue
-from apogeemq.model.subscriptions import SubscriptionData
+from apogeemq.model.subscriptions import TAG, SubscriptionData
 from apogeemq.model.topics import MASTER_ID
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.headers import broker as headers
@@ -30,17 +29,52 @@ _FAILURE_SECONDS: Final = 1.0
 _LOCK_SECONDS: Final = 1.0
 
 
+class ReadingOptions(Protocol):
+    """What the readers of any kind of consumer are told."""
+
+    @property
+    def is_broadcasting(self) -> bool: ...
+
+    @property
+    def start_from(self) -> str | int: ...
+
+    @property
+    def pull_batch(self) -> int: ...
+
+    @property
+    def max_cached_per_queue(self) -> int: ...
+
+    @property
+    def max_cached_bytes_per_queue(self) -> int: ...
+
+    @property
+    def max_span_per_queue(self) -> int: ...
+
+    @property
+    def rebalance_seconds(self) -> float: ...
+
+    @property
+    def suspend_ms(self) -> int: ...
+
+    @property
+    def pull_timeout_seconds(self) -> float: ...
+
+
 class Reading(NamedTuple):
     """What all readers of a consumer share."""
 
     instance: ClientInstance
     group: str
-    options: ConsumerOptions
+    options: ReadingOptions
     offsets: OffsetStore
     subscription_of: Callable[[str], SubscriptionData | None]
     deliver: Callable[[QueueReader, list[ConsumedMessage]], None]
     is_ordered: bool
     namespace: str
+    # Lite pulls carry their subscription, and no offset to commit.
+    is_lite: bool = False
+    # Whether the consumer as a whole can take more.
+    has_room: Callable[[], bool] = lambda: True
 
 
 class QueueReader:
@@ -73,7 +107,24 @@ class QueueReader:
             await asyncio.wait((self._task,))
 
     def seek(self, offset: int) -> None:
-        """Go on from another offset; what was handed on from the present one is not counted any more."""
+        """Go on from another offset; what was handed on from the present one is not counted any more, and the answer
+        to a pull on its way is not waited for."""
+        if self.process.is_dropped:  # not read here any more
+            return
+        self._go_on_from(offset)
+        if self._task is not None:
+            self._task.cancel()
+            self.start()
+
+    def pause(self) -> None:
+        """No more pulls; what is on its way still comes."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        self._has_room.set()
+
+    def _go_on_from(self, offset: int) -> None:
         self.process.is_dropped = True
         self.process = self._new_process()
         self.next_offset = offset
@@ -86,6 +137,12 @@ class QueueReader:
         if process is self.process and not process.is_dropped:
             self._reading.offsets.update(self.queue, offset)
             self._has_room.set()
+
+    def given(self, messages: Sequence[ConsumedMessage], process: ProcessQueue) -> None:
+        """The first of those that wait have gone to the program, which keeps account of them itself."""
+        offset = process.finish(messages)
+        self._reading.offsets.update(self.queue, offset if len(process) else self.next_offset)
+        self._has_room.set()
 
     def _new_process(self) -> ProcessQueue:
         fresh = ProcessQueue(now_ms())
@@ -115,6 +172,7 @@ class QueueReader:
             len(process) >= options.max_cached_per_queue
             or process.size >= options.max_cached_bytes_per_queue
             or (not self._reading.is_ordered and process.span >= options.max_span_per_queue)
+            or not self._reading.has_room()
         )
         if not is_full and not self.is_paused:
             return True
@@ -127,34 +185,46 @@ class QueueReader:
     async def _pull(self) -> PullAnswer:
         reading, queue = self._reading, self.queue
         subscription = reading.subscription_of(queue.topic)
-        committed = reading.offsets.known(queue)
-        is_master = self._broker_id == MASTER_ID
-        commits = committed > 0 and is_master and not reading.options.is_broadcasting
         address = reading.instance.routes.address(queue.broker_name, self._broker_id)
         if address is None:
             raise NoRoute(f"the broker {queue.broker_name} is not known any more")
+        flag, commit_offset = self._flag_and_commit()
         header = headers.PullMessage(
             consumer_group=reading.group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             queue_offset=self.next_offset,
             max_messages=reading.options.pull_batch,
-            system_flag=headers.PULL_SUSPENDS | (headers.PULL_COMMITS if commits else 0),
-            commit_offset=committed if commits else 0,
+            system_flag=flag,
+            commit_offset=commit_offset,
             suspend_ms=reading.options.suspend_ms,
-            subscription_version=subscription.sub_version if subscription is not None else 0,
+            subscription_version=self._version_of(subscription),
             subscription=subscription.sub_string if subscription is not None else None,
             expression_type=subscription.expression_type if subscription is not None else None,
         )
         self.process.last_pull_ms = now_ms()
         return await reading.instance.calls.pull(address, header, reading.options.pull_timeout_seconds)
 
+    def _flag_and_commit(self) -> tuple[int, int]:
+        reading = self._reading
+        if reading.is_lite:
+            return headers.PULL_SUSPENDS | headers.PULL_SUBSCRIBES | headers.PULL_LITE, 0
+        committed = reading.offsets.known(self.queue)
+        if committed > 0 and self._broker_id == MASTER_ID and not reading.options.is_broadcasting:
+            return headers.PULL_SUSPENDS | headers.PULL_COMMITS, committed
+        return headers.PULL_SUSPENDS, 0
+
+    def _version_of(self, subscription: SubscriptionData | None) -> int:
+        if subscription is None or (self._reading.is_lite and subscription.expression_type == TAG):
+            return 0
+        return subscription.sub_version
+
     def _take(self, answer: PullAnswer) -> None:
         self._broker_id = answer.suggested_broker_id
         self.max_offset = answer.max_offset
         if answer.code == ResponseCode.PULL_OFFSET_MOVED:
             log.warning("%s: offset %d is not there, going on at %d", self.queue, self.next_offset, answer.next_offset)
-            self.seek(answer.next_offset)
+            self._go_on_from(answer.next_offset)
             return
         messages: list[ConsumedMessage] = []
         if answer.code == ResponseCode.SUCCESS:

@@ -14,6 +14,7 @@ from apogeemq.protocol.fields import HeaderReader
 PULL_COMMITS: Final = 1
 PULL_SUSPENDS: Final = 2
 PULL_SUBSCRIBES: Final = 4
+PULL_LITE: Final = 16
 
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 
