@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from apogeemq.errors import ApogeeError
+from apogeemq.runtime.event_loops import loop_factory
 from apogeemq.runtime.logs import set_up_logging
 from apogeemq.runtime.settings import ProcessSettings, SettingsT
 
@@ -53,7 +54,7 @@ def run_process(
         name = settings.program or name
         set_up_logging(settings.log_level, settings.log_file)
         _raise_descriptor_limit()
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_logged(settings, serve))
     except ApogeeError as error:
         print(f"{name}: {error}", file=sys.stderr)
@@ -94,15 +95,6 @@ async def _logged(settings: SettingsT, serve: Callable[[SettingsT], Awaitable[No
 def _log_configuration(settings: ProcessSettings) -> None:
     for line in settings.shown().splitlines():
         log.info("config %s", line)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    try:
-        import uvloop
-    except ImportError:
-        log.info("uvloop is not installed here; the standard event loop is slower, but right")
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop
 
 
 def _raise_descriptor_limit() -> None:
