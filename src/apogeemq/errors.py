@@ -14,7 +14,7 @@
     ├── RequestTimedOut        no answer within the time given
     ├── TooManyRequests        a limit of our own on requests in flight was reached
     ├── NoNameServer           no name server address is known, or none answered
-    ├── NoRoute                nobody serves the topic; says why
+    ├── NoRoute                nobody serves the topic; `cause` says why
     ├── WrongState             a producer or consumer that is not started, or started twice (local misuse)
     ├── MessageIllegal         a message that no broker would take (local misuse)
     ├── SendFailed             a message was not taken, after every attempt that made sense
@@ -25,6 +25,8 @@ caller's idea of who serves a topic is stale.
 """
 
 from __future__ import annotations
+
+from enum import Enum
 
 # Codes after which another broker, or the same one later, may well say yes.
 _RETRIABLE_CODES = frozenset((1, 2, 14, 16, 17, 204, 205, 215, 1500))
@@ -94,6 +96,7 @@ class RequestTimedOut(ApogeeError):
     """No answer within the time given."""
 
     retriable = True
+    refresh_routes = True
 
 
 class TooManyRequests(ApogeeError):
@@ -108,11 +111,27 @@ class NoNameServer(ApogeeError):
     retriable = True
 
 
+class RouteCause(Enum):
+    """Why a topic has no route."""
+
+    NO_NAME_SERVER = "no name server answered"
+    NO_BROKER = "no broker is registered"
+    NO_AUTO_CREATION = "the topic does not exist and no broker makes it by itself"
+    NOT_YET = "the topic does not exist yet, or not everywhere"
+    NO_MASTER = "the brokers of the topic have no master"
+    NOT_WRITABLE = "the brokers of the topic may not be written to"
+    BROKER_UNKNOWN = "no route names the broker"
+
+
 class NoRoute(ApogeeError):
-    """Nobody serves the topic; the message says which of the possible causes it is."""
+    """Nobody serves the topic; `cause` is which of the possible reasons it is, the message tells the details."""
 
     retriable = True
     refresh_routes = True
+
+    def __init__(self, message: str, cause: RouteCause = RouteCause.BROKER_UNKNOWN) -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 class WrongState(ApogeeError):

@@ -112,9 +112,7 @@ class BrokerCalls:
             self._reached_at(address), code, write_fields(header), body, timeout_seconds=self._timeout_seconds
         )
 
-    async def pull(
-        self, address: str, header: headers.PullMessage, timeout_seconds: float
-    ) -> PullAnswer:
+    async def pull(self, address: str, header: headers.PullMessage, timeout_seconds: float) -> PullAnswer:
         is_lite = header.system_flag & headers.PULL_LITE and address not in self._without_lite_pull
         code = RequestCode.LITE_PULL_MESSAGE if is_lite else RequestCode.PULL_MESSAGE
         answer = await self._pool.request(

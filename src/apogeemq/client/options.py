@@ -8,9 +8,24 @@ from typing import Final
 import msgspec
 
 from apogeemq.model.topics import AUTO_CREATE_TOPIC
+from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.compression import ZLIB
 
 MIB: Final = 1024 * 1024
+
+# As Apache's clients: the broker is busy or going away, or does not have what another may have.
+RETRY_CODES: Final = frozenset(
+    (
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    )
+)
 
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +60,8 @@ class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
     # For the whole of a send, with all its attempts.
     send_timeout_seconds: float = 3.0
     retries: int = 2
+    # Answers of a broker after which another one is tried.
+    retry_codes: frozenset[int] = RETRY_CODES
     # Also try another broker when one has stored the message but could not promise all it should.
     retries_when_not_ok: bool = False
     # Bodies of this size and more are compressed, unless that makes them longer. 0: never.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from apogeemq.errors import NoRoute, RouteCause
 from apogeemq.model.queues import MessageQueue
 from apogeemq.model.routes import QueueSettings, TopicRoute
 from apogeemq.model.topics import MASTER_ID, PERM_READ, is_writable
@@ -29,6 +30,18 @@ def publish_info(topic: str, route: TopicRoute) -> PublishInfo:
             for queue_id in range(route.queues[name].write_queues)
         )
     )
+
+
+def nowhere_to_send(topic: str, route: TopicRoute) -> NoRoute:
+    """Why `publish_info` has found no queue."""
+    writable = [name for name, settings in route.queues.items() if is_writable(settings.perm)]
+    if route.queues and not writable:
+        why, cause = "its brokers may not be written to", RouteCause.NOT_WRITABLE
+    elif writable:
+        why, cause = f"no master of {', '.join(sorted(writable))} is registered", RouteCause.NO_MASTER
+    else:
+        why, cause = "no broker serves it", RouteCause.NO_BROKER
+    return NoRoute(f"no queue of topic {topic} can be sent to: {why}", cause)
 
 
 def _ordered_queues(topic: str, order_conf: str) -> tuple[MessageQueue, ...]:

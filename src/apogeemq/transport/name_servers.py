@@ -31,6 +31,8 @@ class NameServerClient:
         self._source = source
         self._refreshing: asyncio.Task[None] | None = None
         self._seconds_since_refresh = 0
+        self._failures: dict[str, str] = {}  # of addresses that did not answer when last asked
+        self._is_closed = False
         self._problem = ""  # why the last attempt to fetch the list failed
 
     async def request(
@@ -52,12 +54,16 @@ class NameServerClient:
         failures = []
         for address in self.book.order():
             try:
-                return await self._pool.request(
+                answer = await self._pool.request(
                     address, code, fields, body, timeout_seconds=timeout_seconds, codec=codec
                 )
             except (ConnectFailed, ConnectionLost, RequestTimedOut) as error:
                 self.book.mark_bad(address)
+                self._failures[address] = str(error)
                 failures.append(f"{address} ({error})")
+            else:
+                self._failures.pop(address, None)
+                return answer
         self._refresh_in_background()  # perhaps they have moved
         raise NoNameServer(f"no name server answered: {'; '.join(failures)}")
 
@@ -69,6 +75,11 @@ class NameServerClient:
         if self.book.current is None:
             raise NoNameServer(f"no name server address is known: {self._problem}")
 
+    def describe(self) -> str:
+        """Every address that is known, and how it failed when it was last asked."""
+        told = (f"{address} ({self._failures.get(address, 'no answer yet')})" for address in self.book.addresses)
+        return "; ".join(told) or self._problem or "no address is known yet"
+
     def tick(self) -> None:
         """One second has passed."""
         self._seconds_since_refresh += 1
@@ -77,12 +88,13 @@ class NameServerClient:
             self._refresh_in_background()
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._refreshing is not None:
             self._refreshing.cancel()
             await asyncio.wait([self._refreshing])
 
     def _refresh_in_background(self) -> None:
-        if self._refreshing is None and self._source.refresh_seconds is not None:
+        if self._refreshing is None and not self._is_closed and self._source.refresh_seconds is not None:
             self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
 
     async def _refresh(self) -> None:

@@ -12,6 +12,7 @@ from apogeemq.broker.state import BrokerState
 from apogeemq.client.options import ClientOptions, ConsumerOptions
 from apogeemq.model.queues import MessageQueue
 from apogeemq.model.topics import TopicConfig
+from apogeemq.nameserver.server import NameServer
 from tests.unit.broker.handlers.members import Serving, serving
 from tests.unit.name_servers import name_server
 
@@ -19,8 +20,9 @@ FROM_FIRST = ConsumerOptions(start_from="first")
 
 
 class Cluster:
-    def __init__(self, folder: Path, address: str, stack: AsyncExitStack) -> None:
+    def __init__(self, folder: Path, names: NameServer, address: str, stack: AsyncExitStack) -> None:
         self.folder = folder
+        self.name_server = names
         self.address = address
         self.brokers: dict[str, Serving] = {}
         self._stack = stack
@@ -65,8 +67,8 @@ class Cluster:
 @asynccontextmanager
 async def cluster(folder: Path, *brokers: str, **properties: str) -> AsyncIterator[Cluster]:
     """With these brokers, or one called broker-a. At the end no task of a client may be left."""
-    async with name_server(folder / "names") as (_, address), AsyncExitStack() as stack:
-        made = Cluster(folder, address, stack)
+    async with name_server(folder / "names") as (names, address), AsyncExitStack() as stack:
+        made = Cluster(folder, names, address, stack)
         for name in brokers or ("broker-a",):
             await made.add_broker(name, **properties)
         before = asyncio.all_tasks()

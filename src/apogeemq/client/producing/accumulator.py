@@ -59,6 +59,17 @@ class Accumulator:
         while self._sending:
             await asyncio.wait(tuple(self._sending))
 
+    def cancel(self) -> None:
+        """Give up what is not sent yet, and what has no answer yet."""
+        for batch in self._growing.values():
+            if batch.timer is not None:
+                batch.timer.cancel()
+            for entry in batch.waiting:
+                entry.result.cancel()
+        self._growing.clear()
+        for task in tuple(self._sending):
+            task.cancel()
+
     def _ripe(self, key: tuple[str, bool]) -> None:
         batch = self._growing.pop(key, None)
         if batch is None:

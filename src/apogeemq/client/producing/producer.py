@@ -20,18 +20,8 @@ from apogeemq.client.producing.outgoing import Outgoing, check, may_be_batched, 
 from apogeemq.client.producing.queue_choice import LatencyFaults, Turn
 from apogeemq.client.producing.window import Window
 from apogeemq.client.route_cache import NewTopic
-from apogeemq.client.route_info import PublishInfo, publish_info
-from apogeemq.errors import (
-    ApogeeError,
-    ConfigError,
-    ConnectFailed,
-    ConnectionLost,
-    NoRoute,
-    RemoteRefused,
-    RequestTimedOut,
-    SendFailed,
-    WrongState,
-)
+from apogeemq.client.route_info import PublishInfo, nowhere_to_send, publish_info
+from apogeemq.errors import ApogeeError, ConfigError, NoRoute, RemoteRefused, RouteCause, SendFailed, WrongState
 from apogeemq.filter.tags import java_hash
 from apogeemq.model.groups import group_problem
 from apogeemq.model.messages import Message, SendResult, SendStatus
@@ -42,7 +32,7 @@ DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 
-_ELSEWHERE_ERRORS = (ConnectFailed, ConnectionLost, RequestTimedOut, NoRoute)  # another broker may do
+_NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class Producer:
@@ -88,6 +78,9 @@ class Producer:
         try:
             await self.flush()
         finally:
+            self._accumulator.cancel()  # nothing is left there unless we were told not to wait
+            for unfinished in tuple(self._sending):
+                unfinished.cancel()
             self._instance = None
             await instance.remove_producer(self)
 
@@ -180,8 +173,11 @@ class Producer:
     async def send_one_way(self, message: Message, *, queue: MessageQueue | None = None) -> None:
         """Send and expect no answer: fast, and nobody knows whether it arrived."""
         outgoing, message = self._prepared(message)
-        info = await self._queues(outgoing.topic)
-        chosen = queue or self._next_queue(outgoing, message, info, frozenset())
+        info = await self._queues(outgoing.topic, self._deadline(None))
+        if queue is not None or message.sharding_key:
+            chosen = self._chosen_queue(queue, message, info)
+        else:
+            chosen = self._next_queue(outgoing.topic, info, "")
         header = msgspec.structs.replace(outgoing.header, queue_id=chosen.queue_id)
         await self._running.calls.send_one_way(self._address(chosen), header, outgoing.body)
 
@@ -206,37 +202,54 @@ class Producer:
         timeout_seconds: float | None,
     ) -> SendResult:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + (timeout_seconds or self.options.send_timeout_seconds)
-        info = await self._queues(outgoing.topic)
+        deadline = self._deadline(timeout_seconds)
+        info = await self._queues(outgoing.topic, deadline)
         if queue is not None or message.sharding_key:
-            chosen = self._chosen_queue(queue, message, info)
-            return await self._attempt(outgoing, chosen, deadline)
+            return await self._attempt_once(outgoing, self._chosen_queue(queue, message, info), deadline)
         failures: list[ApogeeError] = []
-        avoided: frozenset[str] = frozenset()
+        kept: SendResult | None = None  # stored, but not as well as it should be
+        last_broker = ""
         for _ in range(1 + self.options.retries):
             if failures and loop.time() >= deadline:
                 break
-            chosen = self._next_queue(outgoing, message, info, avoided)
+            chosen = self._next_queue(outgoing.topic, info, last_broker)
             started = loop.time()
             try:
                 result = await self._attempt(outgoing, chosen, deadline)
-            except RemoteRefused as error:
-                if not error.retriable:
+            except ApogeeError as error:
+                self._report(chosen, started, error)
+                if not self._may_do_elsewhere(error):
+                    if kept is not None:
+                        return kept
                     raise
                 failures.append(error)
-            except _ELSEWHERE_ERRORS as error:
-                failures.append(error)
             else:
-                self._report(chosen, started, has_failed=False)
+                self._report(chosen, started, None)
                 if result.status is SendStatus.SEND_OK or not self.options.retries_when_not_ok:
                     return result
+                kept = result
                 failures.append(SendFailed(f"{chosen.broker_name} answered {result.status.name}", []))
-            self._report(chosen, started, has_failed=True)
-            avoided = frozenset((chosen.broker_name,))
+            last_broker = chosen.broker_name
             self._running.routes.refresh_soon(outgoing.topic)
             fresh = self._publish_info(outgoing.topic)
             info = fresh if fresh is not None and fresh.queues else info
+        if kept is not None:
+            return kept
         raise _gave_up(outgoing, failures)
+
+    def _deadline(self, timeout_seconds: float | None) -> float:
+        return asyncio.get_running_loop().time() + (timeout_seconds or self.options.send_timeout_seconds)
+
+    def _may_do_elsewhere(self, error: ApogeeError) -> bool:
+        return error.code in self.options.retry_codes if isinstance(error, RemoteRefused) else error.retriable
+
+    async def _attempt_once(self, outgoing: Outgoing, queue: MessageQueue, deadline: float) -> SendResult:
+        try:
+            return await self._attempt(outgoing, queue, deadline)
+        except ApogeeError as error:
+            if error.refresh_routes:
+                self._running.routes.refresh_soon(outgoing.topic)
+            raise
 
     async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, deadline: float) -> SendResult:
         timeout_seconds = max(deadline - asyncio.get_running_loop().time(), 0.0)
@@ -252,19 +265,24 @@ class Producer:
         info = await self._queues(with_namespace(topic, namespace))
         return tuple(_without_namespace(queue, namespace) for queue in info.queues) if namespace else info.queues
 
-    async def _queues(self, topic: str) -> PublishInfo:
-        routes = self._running.routes
+    async def _queues(self, topic: str, deadline: float | None = None) -> PublishInfo:
         info = self._publish_info(topic)
-        if info is None:
-            await routes.get(topic, NewTopic(self.options.create_topic_key, self.options.default_topic_queues))
-            info = self._publish_info(topic)
-        if info is None or not info.queues:
-            await routes.refresh(topic)
-            info = self._publish_info(topic)
-        if info is None or not info.queues:
+        if info is not None and info.queues:
+            return info
+        routes = self._running.routes
+        new_topic = NewTopic(self.options.create_topic_key, self.options.default_topic_queues)
+        try:
+            async with asyncio.timeout_at(deadline):
+                route = await (routes.get(topic, new_topic) if info is None else routes.refresh(topic))
+        except TimeoutError:
             raise NoRoute(
-                f"no queue of topic {topic} can be sent to: its brokers have no master, or may not be written to"
-            )
+                f"no route of topic {topic}: no name server answered in the time of the send: "
+                f"{self._running.name_servers.describe()}",
+                RouteCause.NO_NAME_SERVER,
+            ) from None
+        info = self._publish_info(topic)
+        if info is None or not info.queues:
+            raise nowhere_to_send(topic, route)
         return info
 
     def _publish_info(self, topic: str) -> PublishInfo | None:
@@ -277,22 +295,29 @@ class Producer:
             known = self._publish[topic] = (route, publish_info(topic, route))
         return known[1]
 
-    def _next_queue(
-        self, outgoing: Outgoing, message: Message, info: PublishInfo, avoided: frozenset[str]
-    ) -> MessageQueue:
-        turn = self._turns.get(outgoing.topic)
+    def _next_queue(self, topic: str, info: PublishInfo, last_broker: str) -> MessageQueue:
+        """Away from the broker that just failed; away from slow ones if that is wanted."""
+        turn = self._turns.get(topic)
         if turn is None:
-            turn = self._turns[outgoing.topic] = Turn(random.randrange(1024))
+            turn = self._turns[topic] = Turn(random.randrange(1024))
+        last = frozenset((last_broker,)) if last_broker else _NOBODY
         if self.options.avoids_slow_brokers:
-            avoided |= self._faults.unavailable(time.monotonic() * 1000)
-        return turn.pick(info.queues, avoided)
+            slow = self._faults.unavailable(time.monotonic() * 1000)
+            return turn.pick(info.queues, slow | last, self._faults.unreachable() | last)
+        return turn.pick(info.queues, last)
 
     def _chosen_queue(
         self, queue: MessageQueue | QueueSelector | None, message: Message, info: PublishInfo
     ) -> MessageQueue:
         if queue is None:
             return info.queues[abs(java_hash(message.sharding_key)) % len(info.queues)]
-        return queue if isinstance(queue, MessageQueue) else queue(info.queues, message)
+        if isinstance(queue, MessageQueue):
+            return queue
+        namespace = self._client.namespace
+        if not namespace:
+            return queue(info.queues, message)
+        known_as = msgspec.structs.replace(message, topic=without_namespace(message.topic, namespace))
+        return queue([_without_namespace(one, namespace) for one in info.queues], known_as)
 
     def _address(self, queue: MessageQueue) -> str:
         address = self._running.master_of(queue.broker_name)
@@ -300,11 +325,17 @@ class Producer:
             raise NoRoute(f"the broker {queue.broker_name} has no master that is known")
         return address
 
-    def _report(self, queue: MessageQueue, started: float, *, has_failed: bool) -> None:
+    def _report(self, queue: MessageQueue, started: float, error: ApogeeError | None) -> None:
+        """As Apache's clients count: a broker that refuses is not to be reached, one that is not there is paused."""
         if self.options.avoids_slow_brokers:
-            now = time.monotonic() * 1000
             latency_ms = (asyncio.get_running_loop().time() - started) * 1000
-            self._faults.report(queue.broker_name, latency_ms, now, has_failed=has_failed)
+            self._faults.report(
+                queue.broker_name,
+                latency_ms,
+                time.monotonic() * 1000,
+                has_failed=error is not None and not isinstance(error, NoRoute),
+                is_reachable=not isinstance(error, RemoteRefused),
+            )
 
 
 def _without_namespace(queue: MessageQueue, namespace: str) -> MessageQueue:

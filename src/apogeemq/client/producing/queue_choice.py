@@ -22,35 +22,52 @@ class Turn:
     def __init__(self, start: int) -> None:
         self._next = start
 
-    def pick(self, queues: Sequence[MessageQueue], avoid_brokers: frozenset[str] = frozenset()) -> MessageQueue:
-        """The next queue that is not of an avoided broker, if there is one; `queues` is not empty."""
-        for _ in range(len(queues)):
-            queue = queues[self._next % len(queues)]
-            self._next += 1
-            if queue.broker_name not in avoid_brokers:
-                return queue
+    def pick(self, queues: Sequence[MessageQueue], *avoided: frozenset[str]) -> MessageQueue:
+        """The next queue of no broker in the first set, if there is one; else of none in the next set; else the next.
+        `queues` is not empty."""
+        for avoid_brokers in avoided:
+            for _ in range(len(queues)):
+                queue = queues[self._next % len(queues)]
+                self._next += 1
+                if queue.broker_name not in avoid_brokers:
+                    return queue
         queue = queues[self._next % len(queues)]
         self._next += 1
         return queue
 
 
 class _Fault(NamedTuple):
-    latency_ms: float
     until_ms: float
+    is_reachable: bool
 
 
 class LatencyFaults:
-    """How long each broker took lately, and until when it is left alone."""
+    """Until when each broker is left alone for having been slow or having failed."""
 
     def __init__(self) -> None:
         self._faults: dict[str, _Fault] = {}
 
-    def report(self, broker_name: str, latency_ms: float, now_ms: float, *, has_failed: bool = False) -> None:
-        taken_as = ISOLATION_MS if has_failed else latency_ms
-        self._faults[broker_name] = _Fault(latency_ms, now_ms + pause_ms(taken_as))
+    def report(
+        self,
+        broker_name: str,
+        latency_ms: float,
+        now_ms: float,
+        *,
+        has_failed: bool = False,
+        is_reachable: bool = True,
+    ) -> None:
+        """A pause is never made shorter: one quick answer in between does not heal a broker."""
+        pause = pause_ms(ISOLATION_MS if has_failed else latency_ms)
+        before = self._faults.get(broker_name)
+        until_ms = now_ms + pause if pause else 0.0
+        self._faults[broker_name] = _Fault(max(until_ms, before.until_ms if before else 0.0), is_reachable)
 
     def unavailable(self, now_ms: float) -> frozenset[str]:
         return frozenset(name for name, fault in self._faults.items() if now_ms < fault.until_ms)
+
+    def unreachable(self) -> frozenset[str]:
+        """Those whose last word was a refusal."""
+        return frozenset(name for name, fault in self._faults.items() if not fault.is_reachable)
 
     def forget(self, broker_name: str) -> None:
         self._faults.pop(broker_name, None)

@@ -15,19 +15,17 @@ from apogeemq.errors import (
     MessageIllegal,
     NoRoute,
     RemoteRefused,
-    RequestRefused,
     SendFailed,
     WrongState,
 )
 from apogeemq.filter.tags import java_hash
 from apogeemq.model.properties import decode_properties
-from apogeemq.protocol.codes import RequestCode, ResponseCode
-from apogeemq.protocol.command import Command
+from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.headers.broker import PullMessage
 from apogeemq.protocol.record import Record
-from apogeemq.transport.channel import Channel
 from tests.unit.broker.registering import free_address
 from tests.unit.client.cluster import Cluster, client_tasks, cluster, eventually, named
+from tests.unit.client.producing.tampering import hold_sends, refuse_sends
 from tests.unit.event_loop import in_loop
 
 
@@ -43,21 +41,6 @@ async def all_stored(producer: Producer, where: Cluster, topic: str) -> list[byt
     for queue in await producer.queues(topic):
         found += [record.body for record in await stored(producer, where, queue)]
     return found
-
-
-def refuse_sends(where: Cluster, broker: str, code: int, remark: str = "no") -> list[str]:
-    """A broker takes nothing from now on; gives the ids of those who tried."""
-    tried: list[str] = []
-
-    def refuse(channel: Channel, command: Command) -> bytes:
-        tried.append(command.fields()["i"])
-        raise RequestRefused(code, remark)
-
-    dispatcher = where.brokers[broker].server.dispatcher
-    for request_code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
-        dispatcher.handlers.pop(request_code, None)
-        dispatcher.register(request_code, refuse)
-    return tried
 
 
 # -- one message ---------------------------------------------------------------------------------------------
@@ -146,84 +129,6 @@ async def test_what_is_illegal_is_not_sent(tmp_path: Path) -> None:
             await (await producer.send_soon(Message("bad topic", b"x")))
         assert it.state.topics.get("T") is None
         assert producer._window.count == 0
-
-
-# -- several brokers -----------------------------------------------------------------------------------------
-
-
-@in_loop
-async def test_another_broker_is_tried_when_one_refuses_for_now(tmp_path: Path) -> None:
-    async with cluster(tmp_path, "broker-a", "broker-b") as it, Producer(it.address, group="P") as producer:
-        for name in it.brokers:
-            await it.make_topic("T", 2, name)
-        tried = refuse_sends(it, "broker-a", ResponseCode.SYSTEM_BUSY)
-        results = [await producer.send("T", b"%d" % number) for number in range(8)]
-        assert {result.queue.broker_name for result in results} == {"broker-b"}
-        assert tried  # it had its turn
-
-
-@in_loop
-async def test_another_broker_is_tried_when_one_is_gone(tmp_path: Path) -> None:
-    async with cluster(tmp_path, "broker-a") as it:
-        leaving = await it.add_broker("broker-b")
-        async with Producer(it.address, group="P", client=ClientOptions(watches_routes=False)) as producer:
-            for name in it.brokers:
-                await it.make_topic("T", 2, name)
-            assert len(await producer.queues("T")) == 4
-            await leaving.aclose()  # the producer's route still names it
-            results = [await producer.send("T", b"x") for _ in range(4)]
-            assert {result.queue.broker_name for result in results} == {"broker-a"}
-
-
-@in_loop
-async def test_a_failing_broker_is_left_alone(tmp_path: Path) -> None:
-    options = ProducerOptions(avoids_slow_brokers=True)
-    async with (
-        cluster(tmp_path, "broker-a", "broker-b") as it,
-        Producer(it.address, group="P", options=options) as producer,
-    ):
-        for name in it.brokers:
-            await it.make_topic("T", 4, name)
-        tried = refuse_sends(it, "broker-a", ResponseCode.SYSTEM_BUSY)
-        for _ in range(16):
-            await producer.send("T", b"x")
-        assert len(tried) == 1
-
-
-@in_loop
-async def test_every_attempt_is_told_when_none_succeeded(tmp_path: Path) -> None:
-    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
-        await it.make_topic("T", 2)
-        tried = refuse_sends(it, "broker-a", ResponseCode.SYSTEM_BUSY, "too busy")
-        with pytest.raises(SendFailed, match=r"3 attempts.*too busy") as caught:
-            await producer.send("T", b"x")
-        assert caught.value.retriable
-        assert len(caught.value.attempts) == len(tried) == 3
-        assert len(set(tried)) == 1  # the same message with the same unique id
-
-
-@in_loop
-async def test_what_cannot_succeed_elsewhere_is_not_tried_again(tmp_path: Path) -> None:
-    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
-        await it.make_topic("T", 2)
-        tried = refuse_sends(it, "broker-a", ResponseCode.MESSAGE_ILLEGAL)
-        with pytest.raises(RemoteRefused) as caught:
-            await producer.send("T", b"x")
-        assert (caught.value.code, len(tried)) == (ResponseCode.MESSAGE_ILLEGAL, 1)
-
-
-@in_loop
-async def test_a_chosen_queue_is_tried_once(tmp_path: Path) -> None:
-    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
-        await it.make_topic("T", 2)
-        tried = refuse_sends(it, "broker-a", ResponseCode.SYSTEM_BUSY)
-        with pytest.raises(RemoteRefused):
-            await producer.send("T", b"x", queue=it.queue("T"))
-        with pytest.raises(RemoteRefused):
-            await producer.send("T", b"x", sharding_key="k")
-        assert len(tried) == 2
-        with pytest.raises(NoRoute, match="nowhere has no master"):
-            await producer.send("T", b"x", queue=it.queue("T", broker="nowhere"))
 
 
 # -- no route ------------------------------------------------------------------------------------------------
@@ -347,19 +252,6 @@ async def test_a_failure_is_in_the_future(tmp_path: Path) -> None:
 
 
 # -- cancelled -----------------------------------------------------------------------------------------------
-
-
-def hold_sends(where: Cluster) -> list[asyncio.Future[bytes]]:
-    held: list[asyncio.Future[bytes]] = []
-
-    def hold(channel: Channel, command: Command) -> asyncio.Future[bytes]:
-        held.append(asyncio.get_running_loop().create_future())
-        return held[-1]
-
-    dispatcher = where.brokers["broker-a"].server.dispatcher
-    dispatcher.handlers.pop(RequestCode.SEND_MESSAGE_V2)
-    dispatcher.register(RequestCode.SEND_MESSAGE_V2, hold)
-    return held
 
 
 @in_loop
