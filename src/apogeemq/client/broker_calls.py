@@ -113,7 +113,10 @@ class BrokerCalls:
         )
 
     async def pull(self, address: str, header: headers.PullMessage, timeout_seconds: float) -> PullAnswer:
-        is_lite = header.system_flag & headers.PULL_LITE and address not in self._without_lite_pull
+        is_lite = header.system_flag & headers.PULL_LITE
+        if is_lite and address in self._without_lite_pull:
+            header = msgspec.structs.replace(header, system_flag=header.system_flag & ~headers.PULL_LITE)
+            is_lite = 0
         code = RequestCode.LITE_PULL_MESSAGE if is_lite else RequestCode.PULL_MESSAGE
         answer = await self._pool.request(
             self._pulled_at(address), code, write_fields(header), timeout_seconds=timeout_seconds

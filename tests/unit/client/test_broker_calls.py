@@ -13,7 +13,7 @@ import pytest
 from apogeemq.client.broker_calls import NO_OFFSET, BrokerCalls, records_of
 from apogeemq.client.options import ProducerOptions
 from apogeemq.client.producing.outgoing import prepared, prepared_batch
-from apogeemq.errors import ConnectFailed, ProtocolError, RemoteRefused
+from apogeemq.errors import ConnectFailed, ProtocolError, RemoteRefused, RequestRefused
 from apogeemq.model.groups import GroupConfig
 from apogeemq.model.ids import parse_offset_id
 from apogeemq.model.messages import Message
@@ -23,7 +23,14 @@ from apogeemq.protocol.bodies.heartbeat import ConsumerData, Heartbeat
 from apogeemq.protocol.codec import encode_reply
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
-from apogeemq.protocol.headers.broker import PullMessage, QueryMessage, SendBack
+from apogeemq.protocol.headers.broker import (
+    PULL_LITE,
+    PULL_SUBSCRIBES,
+    PullMessage,
+    QueryMessage,
+    SendBack,
+    read_pull_message,
+)
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Reply
 from tests.unit.broker.handlers.members import Serving, serving
@@ -58,8 +65,8 @@ async def asking(folder: Path) -> AsyncIterator[Asking]:
         yield Asking(broker, BrokerCalls(pool, 5.0))
 
 
-def pull(offset: int, **more: Any) -> PullMessage:
-    return PullMessage("G", "T", 0, offset, 32, 4, subscription="*", **more)
+def pull(offset: int, flag: int = PULL_SUBSCRIBES) -> PullMessage:
+    return PullMessage("G", "T", 0, offset, 32, flag, subscription="*")
 
 
 @in_loop
@@ -75,10 +82,33 @@ async def test_messages_there_and_back(tmp_path: Path) -> None:
         assert (answer.queue_offset, len(answer.offset_ids.split(","))) == (1, 2)
         await it.calls.send_one_way(it.address, outgoing.header, b"four")
         await eventually(lambda: it.state.store.queue("T", 0).max_offset == 4)
-        for is_lite in (False, True):
-            pulled = await it.calls.pull(it.address, pull(0), 5, is_lite=is_lite)
+        for flag in (PULL_SUBSCRIBES, PULL_SUBSCRIBES | PULL_LITE):
+            pulled = await it.calls.pull(it.address, pull(0, flag), 5)
             assert (pulled.code, pulled.next_offset, pulled.min_offset, pulled.max_offset) == (0, 4, 0, 4)
             assert [record.body for record in records_of(pulled.records)] == [b"one", b"two", b"three", b"four"]
+
+
+@in_loop
+async def test_a_broker_that_knows_no_lite_pulls_is_asked_for_others(tmp_path: Path) -> None:
+    async with asking(tmp_path) as it:
+        await it.send(b"x")
+        handlers = it.broker.server.dispatcher.handlers
+        asked: list[tuple[int, int]] = []
+        plain = handlers[RequestCode.PULL_MESSAGE]
+
+        def pulls(channel: Channel, command: Command) -> Any:
+            asked.append((command.code, read_pull_message(command).system_flag))
+            if command.code == RequestCode.LITE_PULL_MESSAGE:
+                raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "unknown")
+            return plain(channel, command)
+
+        handlers[RequestCode.PULL_MESSAGE] = handlers[RequestCode.LITE_PULL_MESSAGE] = pulls
+        for _ in range(2):
+            pulled = await it.calls.pull(it.address, pull(0, PULL_SUBSCRIBES | PULL_LITE), 5)
+            assert [record.body for record in records_of(pulled.records)] == [b"x"]
+        lite, plain_pull = RequestCode.LITE_PULL_MESSAGE, RequestCode.PULL_MESSAGE
+        flag = PULL_SUBSCRIBES
+        assert asked == [(lite, flag | PULL_LITE), (plain_pull, flag), (plain_pull, flag)]
 
 
 @in_loop

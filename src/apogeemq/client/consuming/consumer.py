@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from apogeemq.client.consuming.delivery import Delivery
 from apogeemq.client.consuming.incoming import ConsumedMessage
 from apogeemq.client.consuming.membership import Membership, check_start, strategy_named
-from apogeemq.client.consuming.offset_store import LOCAL_FOLDER, LocalOffsets, OffsetStore, RemoteOffsets
+from apogeemq.client.consuming.offset_store import LocalOffsets, OffsetStore, RemoteOffsets, local_folder
 from apogeemq.client.consuming.queue_reader import Reading
 from apogeemq.client.consuming.rebalance import Strategy
 from apogeemq.client.instance import ClientInstance, joined_instance
@@ -131,7 +130,7 @@ class Consumer:
     async def _offset_store(self, instance: ClientInstance) -> OffsetStore:
         if not self.options.is_broadcasting:
             return RemoteOffsets(instance, self.group)
-        folder = Path(self.options.local_offset_dir) if self.options.local_offset_dir else Path.home() / LOCAL_FOLDER
+        folder = local_folder(self.options.local_offset_dir)
         offsets = LocalOffsets(folder, instance.lasting_id, self.group)
         await offsets.load()
         return offsets

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -34,6 +35,10 @@ class OffsetStore(Protocol):
 
     async def release(self, queue: MessageQueue) -> None:
         """The queue is not read here any more: keep its offset."""
+        ...
+
+    async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Keep these now, also where they go back; when this returns they are kept."""
         ...
 
 
@@ -76,6 +81,20 @@ class RemoteOffsets(_Offsets):
         if offset is not None and queue in self.changed:
             self.changed.discard(queue)
             await self._persist(queue, offset)
+
+    async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Raises an ApogeeError when a broker does not say yes; the others may have it then."""
+        results = await asyncio.gather(
+            *(self._commit(queue, offset) for queue, offset in offsets.items()), return_exceptions=True
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _commit(self, queue: MessageQueue, offset: int) -> None:
+        await self._instance.calls.update_offset_and_wait(self._address(queue), self._group, queue, offset)
+        self.table[queue] = offset
+        self.changed.discard(queue)
 
     async def _persist(self, queue: MessageQueue, offset: int) -> None:
         try:
@@ -131,6 +150,15 @@ class LocalOffsets(_Offsets):
             await self.persist()
         except ApogeeError as error:
             log.warning("offsets are not kept yet: %s", error)
+
+    async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        for queue, offset in offsets.items():
+            self.update(queue, offset, only_forward=False)
+        await self.persist()
+
+
+def local_folder(configured: str) -> Path:
+    return Path(configured) if configured else Path.home() / LOCAL_FOLDER
 
 
 def _decoded(content: bytes) -> dict[MessageQueue, int]:
