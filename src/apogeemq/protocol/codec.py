@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from struct import Struct, error
+from typing import TypeAlias
 
 from apogeemq.errors import ProtocolError
 from apogeemq.protocol import header_binary, header_json, versions
@@ -16,6 +17,7 @@ from apogeemq.protocol.command import (
     Command,
     CommandHead,
 )
+from apogeemq.protocol.header_json import BAD_JSON
 
 _MARK = Struct(">I")
 _LENGTH_AND_MARK = Struct(">II")
@@ -35,8 +37,16 @@ _OK_END = f',"serializeTypeCurrentRPC":"JSON","version":{versions.CURRENT}}}'.en
 _OK_LENGTH = len(_OK_START) + len(_OK_END)
 
 
-def decode_frame(frame: bytes) -> Command:
-    """A frame as `FrameReader` gives it, starting at its mark. Raises only ProtocolError."""
+# From the first TYPED_START bytes of a JSON header to a decoder of a command whose extension fields are typed.
+TypedDecoders: TypeAlias = dict[bytes, Callable[[bytes], Command]]
+TYPED_START = len(b'{"code":310,')
+
+
+def decode_frame(frame: bytes, typed: TypedDecoders | None = None) -> Command:
+    """A frame as `FrameReader` gives it, starting at its mark. Raises only ProtocolError.
+
+    With `typed` decoders those headers that one of them takes are read in one pass; all others in the ordinary way.
+    """
     try:
         mark: int = _unpack_mark(frame)[0]
     except error:
@@ -48,7 +58,9 @@ def decode_frame(frame: bytes) -> Command:
         raise ProtocolError(f"header of {header_end - 4} bytes is longer than {MAX_HEADER_SIZE}")
     codec = mark >> 24
     if codec == JSON:
-        command = _decode_json(frame[4:header_end])
+        header = frame[4:header_end]
+        decode = typed.get(header[:TYPED_START]) if typed is not None else None
+        command = _decode_json(header) if decode is None else _decode_typed(header, decode)
     elif codec == BINARY:
         command = header_binary.decode(frame[4:header_end])
     else:
@@ -56,6 +68,13 @@ def decode_frame(frame: bytes) -> Command:
     command.body = frame[header_end:]
     command.codec = codec
     return command
+
+
+def _decode_typed(header: bytes, decode: Callable[[bytes], Command]) -> Command:
+    try:
+        return decode(header)
+    except BAD_JSON:
+        return _decode_json(header)
 
 
 def encode_frame(

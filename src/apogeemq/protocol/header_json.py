@@ -13,7 +13,7 @@ from apogeemq.protocol.command import Command, CommandHead, FieldMap, field_text
 
 _decode = msgspec.json.Decoder(Command, strict=False).decode
 _encode = msgspec.json.Encoder().encode
-_BAD_JSON = (msgspec.MsgspecError, RecursionError, ValueError)
+BAD_JSON = (msgspec.MsgspecError, RecursionError, ValueError)
 # Whole surrogate pairs, halves of them, and any other escape, so that none is entered in its middle.
 _ESCAPES = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
@@ -49,7 +49,7 @@ def encode(head: CommandHead, fields: Mapping[str, str] | None) -> bytes:
 def decode(header: bytes) -> Command:
     try:
         return _decode(header)
-    except _BAD_JSON:
+    except BAD_JSON:
         return _decode_leniently(header)
 
 
@@ -57,7 +57,7 @@ def _decode_leniently(header: bytes) -> Command:
     """Headers with odd values, which Java coerces: a number for a remark, null for a flag, half a character."""
     try:
         raw = msgspec.json.decode(_ESCAPES.sub(_whole_character, header))
-    except _BAD_JSON as error:
+    except BAD_JSON as error:
         raise ProtocolError(f"header is not JSON: {error}") from None
     if not isinstance(raw, dict):
         raise ProtocolError("header is not a JSON object")
@@ -68,7 +68,7 @@ def _decode_leniently(header: bytes) -> Command:
             command.ext_map = FieldMap((name, field_text(value)) for name, value in fields.items() if value is not None)
             command.ext_json = msgspec.Raw(_encode(command.ext_map))
         return command
-    except _BAD_JSON as error:
+    except BAD_JSON as error:
         raise ProtocolError(f"header: {error}") from None
 
 

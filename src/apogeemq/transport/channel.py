@@ -12,12 +12,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Protocol, cast
 
 from apogeemq.errors import ConnectionLost, ProtocolError, RequestTimedOut, TooManyRequests
-from apogeemq.protocol.codec import decode_frame, encode_reply, encode_request
+from apogeemq.protocol.codec import encode_reply, encode_request
 from apogeemq.protocol.codes import ResponseCode
-from apogeemq.protocol.command import FLAG_ONE_WAY, FLAG_RESPONSE, JSON, Command
-from apogeemq.protocol.framing import FrameReader
-from apogeemq.transport.dispatch import BUSY_REMARK, Dispatcher, Reply
+from apogeemq.protocol.command import JSON, Command
+from apogeemq.transport.dispatch import BUSY_REMARK, Dispatcher
 from apogeemq.transport.flow import Limits
+from apogeemq.transport.intake import Intake
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -48,19 +48,18 @@ class Channel(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_dispatcher",
         "_held",
-        "_is_write_paused",
+        "_intake",
         "_limits",
         "_loop",
         "_opaques",
         "_owner",
         "_pending",
-        "_reader",
         "_transport",
         "address",
         "idle_seconds",
         "is_closing",
+        "is_write_paused",
         "number",
         "partial_seconds",
     )
@@ -68,14 +67,13 @@ class Channel(asyncio.Protocol):
     def __init__(self, owner: ChannelOwner, loop: asyncio.AbstractEventLoop) -> None:
         self._owner = owner
         self._limits = owner.limits
-        self._dispatcher = owner.dispatcher
         self._loop = loop
-        self._reader = FrameReader(owner.limits.max_frame_size)
+        self._intake = Intake(owner.dispatcher, owner.limits.max_frame_size, owner.limits.pause_reading_at)
         self._transport: asyncio.Transport | None = None
         self._held: set[Future[bytes]] = set()
         self._pending: dict[int, Future[Command]] = {}
         self._opaques = count(1)
-        self._is_write_paused = False
+        self.is_write_paused = False  # the peer does not take its answers; then nothing more is taken from it
         self.number = next(_channel_numbers)
         self.address: tuple[str, int] = ("", 0)
         self.idle_seconds = 0
@@ -103,62 +101,23 @@ class Channel(asyncio.Protocol):
         self._owner.channel_closed(self, error)
 
     def pause_writing(self) -> None:
-        self._is_write_paused = True
+        self.is_write_paused = True
         if self._transport is not None and not self.is_closing:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        self._is_write_paused = False
+        self.is_write_paused = False
         if self._transport is not None and not self.is_closing:
             self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         self.idle_seconds = 0
-        answers: list[bytes] = []
-        size = 0
-        reader, shortcuts = self._reader, self._dispatcher.usable_shortcuts()
-        frames = reader.feed(data)
-        for frame in frames:
-            if size > self._limits.pause_reading_at:
-                self.write(b"".join(answers))
-                answers, size = [], 0
-            reply = shortcuts.answer(frame) if shortcuts is not None and not self._is_write_paused else None
-            if reply is None:
-                try:
-                    reply = self._handle(frame)
-                except ProtocolError as error:
-                    reader.error = error
-                    break
-            if reply is not None:
-                answers.append(reply)
-                size += len(reply)
-        if answers:
-            self.write(answers[0] if len(answers) == 1 else b"".join(answers))
-        if frames:
+        if self._intake.take(self, data):
             self.partial_seconds = 0  # a busy peer may be in the middle of some frame at the end of every read
-        if reader.error is not None:
-            self._owner.channel_misbehaved(self, reader.error)
+        error = self._intake.reader.error
+        if error is not None:
+            self._owner.channel_misbehaved(self, error)
             self.close()
-
-    def _handle(self, frame: bytes) -> bytes | None:
-        """The answer to write now, if there is one."""
-        command = decode_frame(frame)
-        if command.flag & FLAG_RESPONSE:
-            self._settle(command)
-            return None
-        if self._is_write_paused and self._must_refuse():
-            answer: Reply = encode_reply(command, ResponseCode.SYSTEM_BUSY, BUSY_REMARK)
-        else:
-            answer = self._dispatcher.dispatch(self, command)
-        if not isinstance(answer, bytes):
-            if answer is not None:
-                self._hold(command, answer)
-            return None
-        if command.flag & FLAG_ONE_WAY:
-            return None
-        if command.shortcut is not None:
-            self._dispatcher.shortcuts.learn(frame, command, command.shortcut)
-        return answer
 
     # -- answers ---------------------------------------------------------------------------------------------
 
@@ -168,16 +127,11 @@ class Channel(asyncio.Protocol):
 
     @property
     def is_mid_frame(self) -> bool:
-        return self._reader.is_mid_frame
-
-    @property
-    def is_read(self) -> bool:
-        """False while the peer does not take its answers: then nothing more is taken from it."""
-        return not self._is_write_paused
+        return self._intake.reader.is_mid_frame
 
     @property
     def partial_size(self) -> int:
-        return self._reader.partial_size
+        return self._intake.reader.partial_size
 
     @property
     def held_count(self) -> int:
@@ -210,10 +164,13 @@ class Channel(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _must_refuse(self) -> bool:
+    @property
+    def must_refuse(self) -> bool:
+        """More answers are queued than a peer may leave untaken."""
         return self.queued_size > self._limits.refuse_at
 
-    def _hold(self, command: Command, answer: Future[bytes]) -> None:
+    def hold(self, command: Command, answer: Future[bytes]) -> None:
+        """Write the answer when it is there."""
         owner = self._owner
         if len(self._held) >= self._limits.max_held_per_channel or owner.held_count >= self._limits.max_held:
             answer.cancel()
@@ -230,7 +187,7 @@ class Channel(asyncio.Protocol):
                 return
             error = done.exception()
             reply = owner.dispatcher.failure_reply(command, error) if error is not None else done.result()
-            if self._is_write_paused and self._must_refuse():
+            if self.is_write_paused and self.must_refuse:
                 reply = encode_reply(command, ResponseCode.SYSTEM_BUSY, BUSY_REMARK)
             if not command.is_one_way:
                 self.write(reply)
@@ -241,7 +198,7 @@ class Channel(asyncio.Protocol):
 
     def send_one_way(self, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"") -> None:
         """Raises TooManyRequests when the peer takes nothing any more."""
-        if self._is_write_paused and self._must_refuse():
+        if self.is_write_paused and self.must_refuse:
             raise TooManyRequests(f"{self.queued_size} bytes to {self.peer} are not taken")
         self.write(encode_request(code, self._next_opaque(), fields, body, one_way=True))
 
@@ -276,7 +233,8 @@ class Channel(asyncio.Protocol):
     def _next_opaque(self) -> int:
         return next(self._opaques) & _MAX_OPAQUE
 
-    def _settle(self, response: Command) -> None:
+    def settle(self, response: Command) -> None:
+        """An answer to a request of ours."""
         pending = self._pending.pop(response.opaque, None)
         if pending is not None and not pending.done():
             pending.set_result(response)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from apogeemq.errors import ApogeeError, RequestRefused
-from apogeemq.protocol.codec import encode_reply
+from apogeemq.protocol.codec import TYPED_START, TypedDecoders, encode_reply
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.command import Command
 from apogeemq.transport.shortcuts import Shortcuts
@@ -44,14 +44,23 @@ class Dispatcher:
         self.failure_count = 0
         self.is_going_away = False
         self.shortcuts = Shortcuts(self.request_counts)
+        self._typed: TypedDecoders = {}
 
     def usable_shortcuts(self) -> Shortcuts | None:
         """None while every request must be looked at."""
         return None if self.before or self.after or self.is_going_away else self.shortcuts
 
-    def register(self, code: int, handler: Handler) -> None:
+    def typed_decoders(self) -> TypedDecoders | None:
+        """None while hooks must see the extension fields."""
+        return None if self.before or self.after or not self._typed else self._typed
+
+    def register(self, code: int, handler: Handler, decode: Callable[[bytes], Command] | None = None) -> None:
+        """With `decode`, commands are decoded by it wherever it can; what it cannot comes as it always does."""
         self.handlers[int(code)] = handler
         self.request_counts[int(code)] = 0
+        start = b'{"code":%d,' % code
+        if decode is not None and len(start) == TYPED_START:
+            self._typed[start] = decode
 
     def dispatch(self, channel: Channel, command: Command) -> Reply:
         code = command.code

@@ -123,7 +123,7 @@ class Server:
             if channel.idle_seconds > limits.idle_seconds:
                 self.counters.closed_idle += 1
                 channel.abort()
-            elif channel.is_mid_frame and channel.is_read:
+            elif channel.is_mid_frame and not channel.is_write_paused:
                 channel.partial_seconds += 1
                 extra_seconds = channel.partial_size // limits.slowest_bytes_per_second
                 if channel.partial_seconds > limits.partial_frame_seconds + extra_seconds:
