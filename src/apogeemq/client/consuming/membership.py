@@ -37,15 +37,18 @@ class _Locks(NamedTuple):
 
 
 class Membership:
-    """`topics` gives the topics of the group."""
+    """`topics` gives the topics of the group; `on_change(topic)` is called when other queues are read than before."""
 
     def __init__(
         self,
         reading: Reading,
         topics: Callable[[], Sequence[str]],
         strategy: Strategy,
+        on_change: Callable[[str], None] = lambda topic: None,
     ) -> None:
         self._reading = reading
+        self._on_change = on_change
+        self._waiting: list[asyncio.Future[None]] = []  # for the end of the next round
         self._topics = topics
         self._strategy = strategy
         self.readers: dict[MessageQueue, QueueReader] = {}
@@ -70,6 +73,13 @@ class Membership:
     def rebalance_soon(self) -> None:
         self._is_wanted.set()
 
+    async def rebalanced(self) -> None:
+        """Begin a round and wait for its end. What could not be done then is tried again by itself."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        self._is_wanted.set()
+        await asyncio.wait((waiter, *self._tasks), return_when=asyncio.FIRST_COMPLETED)
+
     # -- balance ---------------------------------------------------------------------------------------------
 
     async def _keep_balanced(self) -> None:
@@ -79,8 +89,13 @@ class Membership:
                 async with asyncio.timeout(period_seconds or None):
                     await self._is_wanted.wait()
             self._is_wanted.clear()
+            waiting, self._waiting = self._waiting, []
+            topics = self._topics()
             is_complete = True
-            for topic in self._topics():
+            for queue in tuple(self.readers):
+                if queue.topic not in topics:
+                    await self._remove(queue)
+            for topic in topics:
                 try:
                     is_complete &= await self._rebalance(topic)
                 except ApogeeError as error:
@@ -91,19 +106,27 @@ class Membership:
                     log.exception("no rebalance of %s at the moment", topic)
             if is_complete:
                 self.is_settled.set()
+            for waiter in waiting:
+                if not waiter.done():
+                    waiter.set_result(None)
             period_seconds = self._reading.options.rebalance_seconds if is_complete else _RETRY_SECONDS
 
     async def _rebalance(self, topic: str) -> bool:
         """Says whether every queue that is ours has its reader."""
+        before = set(self.readers)
+        try:
+            return await self._adopt(topic, await self._own_queues(topic))
+        finally:
+            if before != set(self.readers):
+                self._on_change(topic)
+
+    async def _own_queues(self, topic: str) -> Sequence[MessageQueue]:
         instance = self._reading.instance
         route = await instance.routes.get(topic)
         queues = sorted_queues(readable_queues(topic, route))
         if self._reading.options.is_broadcasting:
-            own = queues
-        else:
-            ids = await self._client_ids(topic)
-            own = self._strategy(instance.client_id, queues, ids)
-        return await self._adopt(topic, own)
+            return queues
+        return self._strategy(instance.client_id, queues, await self._client_ids(topic))
 
     async def _client_ids(self, topic: str) -> list[str]:
         """From any broker that serves the topic: all of them hear of all members."""
