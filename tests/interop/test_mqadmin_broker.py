@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +16,6 @@ from tests.interop.mqadmin_broker_script import BROKER, MASKS, SCRIPT, SOMETIMES
 from tests.interop.mqadmin_script import Mask, Step
 from tests.interop.mqadmin_worlds import answer, comparable, forget_saved_bodies, pattern_of
 from tests.peers import apache
-from tests.peers.java_client import ClientShell
-from tests.peers.netns import NetNamespace
 from tests.peers.process import wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -83,25 +81,15 @@ class Answers:
 
 
 @pytest.fixture(scope="module")
-def worlds(
-    make_netns: Callable[[], NetNamespace], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[World, World]]:
-    netns = make_netns()
+def worlds(enclosed_tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, World]]:
+    both = tuple(World(kind, tmp_path_factory.mktemp(kind), enclosed_tools) for kind in ("apogee", "apache"))
     with contextlib.ExitStack() as stack:
-        clients = ClientShell(apache.V5, work_dir=tmp_path_factory.mktemp("clients"), netns=netns)
-        mqadmin = apache.AdminShell(apache.V5, work_dir=tmp_path_factory.mktemp("mqadmin"), netns=netns)
-        tools = Tools(clients, mqadmin, netns)
-        both = tuple(World(kind, tmp_path_factory.mktemp(kind), tools) for kind in ("apogee", "apache"))
-        for process in (mqadmin, clients):
-            stack.callback(process.kill)
-            process.launch()
         for world in both:
             topics = [{"topicName": name, "readQueueNums": 2, "writeQueueNums": 2, "perm": 6} for name in ("A", "B")]
             (world.folder / "topics.json").write_text(json.dumps(topics))
             (world.folder / "groups.json").write_text(json.dumps([{"groupName": "Group2"}, {"groupName": "Group3"}]))
             stack.enter_context(world.servers)
-        for process in (mqadmin, clients):
-            process.wait_until_ready()
+            stack.callback(world.clients.stop_all)
         for world in both:
             world.cluster.wait_for_route(BROKER)
         yield both[0], both[1]

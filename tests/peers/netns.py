@@ -6,16 +6,20 @@ version: inside a namespace with nothing but its own loopback nobody else can re
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import itertools
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
 _PREFIX = "apogee"
+_CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class NetNamespaceUnavailable(Exception):
@@ -55,9 +59,32 @@ class NetNamespace:
         """Put before a command. `ip` replaces itself with the command, so the process id is the command's."""
         return ("ip", "netns", "exec", self.name)
 
+    @contextlib.contextmanager
+    def joined(self) -> Iterator[None]:
+        """Sockets that this thread, and threads it starts, make meanwhile are the namespace's."""
+        before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        try:
+            own = os.open(f"/var/run/netns/{self.name}", os.O_RDONLY)
+            try:
+                _enter(own)
+            finally:
+                os.close(own)
+            try:
+                yield
+            finally:
+                _enter(before)
+        finally:
+            os.close(before)
+
     def free_port(self) -> int:
         """A port P of the namespace's 127.0.0.1 with P-2 and P+1 free as well."""
         return next(self._ports)
+
+
+def _enter(namespace: int) -> None:
+    if _libc.setns(namespace, _CLONE_NEWNET):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def _remove_leftovers() -> None:

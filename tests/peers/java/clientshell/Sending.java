@@ -9,6 +9,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
 import org.apache.rocketmq.common.message.Message;
 
 /** Producers. */
@@ -53,6 +54,8 @@ final class Sending {
             case "ordered":
                 return Forms.described(producer.send(message,
                     (queues, ignored, key) -> queues.get((Integer) key % queues.size()), form.getInteger("order")));
+            case "hash":
+                return Forms.described(producer.send(message, new SelectMessageQueueByHash(), form.getString("key")));
             case "queue":
                 return Forms.described(producer.send(message, Forms.queue(args.getJSONArray("queue"))));
             default:
