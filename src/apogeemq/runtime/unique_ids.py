@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from datetime import datetime
 from itertools import count
 
@@ -16,12 +15,20 @@ class UniqueIds:
     """One for each process is enough; ids of two in one process differ by their random seed."""
 
     def __init__(self, address: bytes) -> None:
-        self._prefix = unique_id_prefix(address, os.getpid(), random.getrandbits(32))
+        self._address = address
+        self._prefix = self._new_prefix()
         self._counter = count()
         self._month_start_ms = 0
+        self._last_ms = 0
 
     def next(self, now_ms: int) -> str:
+        if now_ms < self._last_ms:  # the clock was set back: these milliseconds have had their ids
+            self._prefix = self._new_prefix()
+        self._last_ms = now_ms
         if not 0 <= now_ms - self._month_start_ms < _DAYS_31_MS:
             month = datetime.fromtimestamp(now_ms / 1000).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
             self._month_start_ms = int(month.timestamp() * 1000)
         return unique_id(self._prefix, now_ms - self._month_start_ms, next(self._counter))
+
+    def _new_prefix(self) -> str:
+        return unique_id_prefix(self._address, os.getpid(), int.from_bytes(os.urandom(4)))

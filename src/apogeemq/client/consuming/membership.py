@@ -18,7 +18,7 @@ from apogeemq.client.route_info import readable_queues
 from apogeemq.errors import ApogeeError, ConfigError
 from apogeemq.model.queues import MessageQueue
 from apogeemq.model.topics import RETRY_PREFIX
-from apogeemq.runtime.clock import now_ms
+from apogeemq.runtime.clock import monotonic_ms
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class Membership:
         return []
 
     async def _adopt(self, topic: str, own: Sequence[MessageQueue]) -> bool:
-        moment_ms = now_ms()
+        moment_ms = monotonic_ms()
         for queue, reader in tuple(self.readers.items()):
             if queue.topic == topic and (queue not in own or reader.process.is_pull_expired(moment_ms)):
                 await self._remove(queue)
@@ -197,7 +197,7 @@ class Membership:
         while True:
             await asyncio.sleep(_LOCK_PERIOD_SECONDS)
             locks = await self._lock(list(self.readers))
-            moment_ms = now_ms()
+            moment_ms = monotonic_ms()
             for queue, reader in tuple(self.readers.items()):
                 if queue in locks.held:
                     self._mark_locked(reader)
@@ -208,7 +208,7 @@ class Membership:
 
     def _mark_locked(self, reader: QueueReader) -> None:
         reader.process.is_locked = True
-        reader.process.locked_until_ms = now_ms() + _LOCK_LIFE_MS
+        reader.process.locked_until_ms = monotonic_ms() + _LOCK_LIFE_MS
 
     async def _lock(self, queues: Sequence[MessageQueue]) -> _Locks:
         locks = _Locks(set(), set())

@@ -1,5 +1,7 @@
 """What a consumer has of one queue and has not finished with. Pure; time is an argument.
 
+What is decided by time is decided by the monotonic clock: setting the wall clock drops no queue and keeps no lock.
+
 Messages come in the order of their offsets and are finished in any order. Only what lies before the first unfinished
 one may be committed: after a crash everything from there on comes again, and nothing is lost.
 """
@@ -19,16 +21,20 @@ PULL_EXPIRES_MS: Final = 120_000
 
 
 class ProcessQueue:
-    def __init__(self, now_ms: int) -> None:
+    def __init__(self, now_ms: int, monotonic_ms: int = 0) -> None:
         self._unfinished: dict[int, int] = {}  # from offset to size: a program may change the message it was given
         self._order: deque[int] = deque()
         self.size = 0
         self._end = -1  # offset after the last message that came
-        self.is_dropped = False
+        self._taken: dict[int, tuple[int, ReceivedMessage]] = {}  # with the program: since when (monotonic), and what
+        self.is_leaving = False  # nothing more is handed out; what is out still counts
+        self.is_dropped = False  # nothing counts any more
         self.is_locked = False
-        self.locked_until_ms = 0
-        self.last_pull_ms = now_ms
+        self.locked_until_ms = 0  # monotonic
+        self.pulled_at_ms = monotonic_ms  # monotonic
+        self.last_pull_ms = now_ms  # wall clock, as tools show them
         self.last_consume_ms = now_ms
+        self.last_lock_ms = now_ms
 
     def __len__(self) -> int:
         return len(self._unfinished)
@@ -56,8 +62,44 @@ class ProcessQueue:
     def finish(self, messages: Iterable[ReceivedMessage]) -> int:
         """These are done with. Gives the offset that may be committed; NOTHING_TO_COMMIT when none ever came."""
         for message in messages:
-            self.size -= self._unfinished.pop(message.queue_offset, 0)
+            offset = message.queue_offset
+            self._taken.pop(offset, None)
+            self.size -= self._unfinished.pop(offset, 0)
         return self.commit_offset
+
+    # -- what the program has --------------------------------------------------------------------------------
+
+    @property
+    def may_hand_out(self) -> bool:
+        return not self.is_dropped and not self.is_leaving
+
+    @property
+    def taken_count(self) -> int:
+        return len(self._taken)
+
+    def take(self, message: ReceivedMessage, monotonic_ms: int) -> None:
+        """The program has it now."""
+        self._taken[message.queue_offset] = (monotonic_ms, message)
+
+    def taken_at(self, message: ReceivedMessage) -> int | None:
+        taken = self._taken.get(message.queue_offset)
+        return taken[0] if taken is not None else None
+
+    def put_back(self, message: ReceivedMessage) -> None:
+        """The program has it no more, and it is not finished."""
+        self._taken.pop(message.queue_offset, None)
+
+    def taken_before(self, monotonic_ms: int) -> list[ReceivedMessage]:
+        """What the program has had since then, the longest first."""
+        return [message for taken_ms, message in self._taken.values() if taken_ms < monotonic_ms]
+
+    # -- how far it is ---------------------------------------------------------------------------------------
+
+    @property
+    def cached_offsets(self) -> tuple[int, int]:
+        """The first and the last unfinished one; zeros when there is none."""
+        first = self._first()
+        return (first, max(self._unfinished)) if first is not None else (0, 0)
 
     @property
     def commit_offset(self) -> int:
@@ -69,12 +111,12 @@ class ProcessQueue:
             self._order.popleft()
         return self._order[0] if self._order else None
 
-    def is_pull_expired(self, now_ms: int) -> bool:
+    def is_pull_expired(self, monotonic_ms: int) -> bool:
         """No pull for so long: something is stuck, and the queue is begun anew."""
-        return now_ms - self.last_pull_ms > PULL_EXPIRES_MS
+        return monotonic_ms - self.pulled_at_ms > PULL_EXPIRES_MS
 
-    def is_lock_valid(self, now_ms: int) -> bool:
-        return self.is_locked and now_ms < self.locked_until_ms
+    def is_lock_valid(self, monotonic_ms: int) -> bool:
+        return self.is_locked and monotonic_ms < self.locked_until_ms
 
     def clear(self) -> None:
         self._unfinished.clear()

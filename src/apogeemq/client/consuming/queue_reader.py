@@ -19,7 +19,7 @@ from apogeemq.model.subscriptions import TAG, SubscriptionData
 from apogeemq.model.topics import MASTER_ID
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.headers import broker as headers
-from apogeemq.runtime.clock import now_ms
+from apogeemq.runtime.clock import monotonic_ms, now_ms
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class QueueReader:
     def __init__(self, reading: Reading, queue: MessageQueue, offset: int) -> None:
         self.queue = queue
         self.next_offset = offset
-        self.process = ProcessQueue(now_ms())
+        self.process = ProcessQueue(now_ms(), monotonic_ms())
         self.max_offset = 0
         self.is_paused = False
         self._reading = reading
@@ -145,7 +145,7 @@ class QueueReader:
         self._has_room.set()
 
     def _new_process(self) -> ProcessQueue:
-        fresh = ProcessQueue(now_ms())
+        fresh = ProcessQueue(now_ms(), monotonic_ms())
         fresh.is_locked, fresh.locked_until_ms = self.process.is_locked, self.process.locked_until_ms
         return fresh
 
@@ -165,7 +165,8 @@ class QueueReader:
 
     async def _may_pull(self) -> bool:
         options, process = self._reading.options, self.process
-        if self._reading.is_ordered and not process.is_lock_valid(now_ms()):
+        process.pulled_at_ms = monotonic_ms()  # a queue that waits here for its program is not stuck
+        if self._reading.is_ordered and not process.is_lock_valid(monotonic_ms()):
             await asyncio.sleep(_LOCK_SECONDS)
             return False
         is_full = (

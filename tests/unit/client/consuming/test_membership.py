@@ -12,10 +12,12 @@ import pytest
 from apogeemq.client import Consumer, ConsumerOptions, Producer
 from apogeemq.client.consuming import membership as membership_module
 from apogeemq.client.consuming.membership import Membership, check_start, strategy_named
+from apogeemq.client.consuming.process_queue import PULL_EXPIRES_MS
 from apogeemq.client.consuming.rebalance import averagely, consistent_hash
 from apogeemq.errors import ConfigError, RequestRefused
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
+from apogeemq.runtime.clock import monotonic_ms
 from apogeemq.transport.channel import Channel
 from tests.unit.client.cluster import FROM_FIRST, Cluster, cluster, eventually, named
 from tests.unit.event_loop import in_loop
@@ -133,10 +135,25 @@ async def test_a_queue_that_is_stuck_is_begun_anew(tmp_path: Path) -> None:
         async with Consumer(it.address, group="G", topic="T") as consumer:
             await of(consumer).is_settled.wait()
             stuck = of(consumer).readers[it.queue("T")]
-            stuck.process.last_pull_ms = 0
+            stuck.process.pulled_at_ms -= PULL_EXPIRES_MS + 1
             of(consumer).rebalance_soon()
             await eventually(lambda: of(consumer).readers.get(it.queue("T")) not in (None, stuck))
             assert stuck.process.is_dropped
+
+
+@in_loop
+async def test_a_queue_whose_program_is_slow_is_not_stuck(tmp_path: Path) -> None:
+    options = ConsumerOptions(start_from="first", max_cached_per_queue=1)
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 1)
+        async with Producer(it.address, group="P") as producer:
+            await producer.send("T", b"1")
+        async with Consumer(it.address, group="G", topic="T", options=options) as consumer:
+            await of(consumer).is_settled.wait()
+            process = of(consumer).readers[it.queue("T")].process
+            await eventually(lambda: len(process) == 1)  # and no more is pulled
+            process.pulled_at_ms -= PULL_EXPIRES_MS + 1
+            await eventually(lambda: not process.is_pull_expired(monotonic_ms()))
 
 
 @in_loop

@@ -63,7 +63,7 @@ def test_cleared() -> None:
 
 
 def test_locks_and_pulls_expire() -> None:
-    process = ProcessQueue(1000)
+    process = ProcessQueue(0, 1000)
     assert not process.is_pull_expired(1000 + PULL_EXPIRES_MS)
     assert process.is_pull_expired(1001 + PULL_EXPIRES_MS)
     assert not process.is_lock_valid(0)

@@ -1,0 +1,39 @@
+"""No id twice, whatever the clock does."""
+
+from __future__ import annotations
+
+import random
+
+from apogeemq.runtime.unique_ids import UniqueIds
+
+ADDRESS = bytes((127, 0, 0, 1))
+HOUR_MS = 3_600_000
+NOW_MS = 1_700_000_000_000
+
+
+def test_ids_of_one_millisecond_differ() -> None:
+    ids = UniqueIds(ADDRESS)
+    assert len({ids.next(NOW_MS) for _ in range(1000)}) == 1000
+
+
+def test_a_clock_that_is_set_back_repeats_no_id() -> None:
+    """The counter alone would: it begins anew after 65,536 ids, here within the hour that comes twice."""
+    ids = UniqueIds(ADDRESS)
+    times = [NOW_MS + number % 65_536 // 16 for number in range(2 * 65_536)]
+    assert len({ids.next(time) for time in times}) == len(times)
+
+
+def test_set_back_and_forth() -> None:
+    ids = UniqueIds(ADDRESS)
+    made: set[str] = set()
+    for jump in (0, HOUR_MS, 0, -HOUR_MS, 0, 40 * 24 * HOUR_MS, 0):
+        made |= {ids.next(NOW_MS + jump + step) for step in range(500)}
+    assert len(made) == 7 * 500
+
+
+def test_a_program_that_seeds_its_chance_gets_other_ids_all_the_same() -> None:
+    made = []
+    for _ in range(2):
+        random.seed(1)
+        made.append(UniqueIds(ADDRESS).next(NOW_MS))
+    assert made[0] != made[1]
