@@ -17,7 +17,6 @@ from apogeemq.client.consuming.rebalance import averagely, consistent_hash
 from apogeemq.errors import ConfigError, RequestRefused
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
-from apogeemq.runtime.clock import monotonic_ms
 from apogeemq.transport.channel import Channel
 from tests.unit.client.cluster import FROM_FIRST, Cluster, cluster, eventually, named
 from tests.unit.event_loop import in_loop
@@ -152,8 +151,8 @@ async def test_a_queue_whose_program_is_slow_is_not_stuck(tmp_path: Path) -> Non
             await of(consumer).is_settled.wait()
             process = of(consumer).readers[it.queue("T")].process
             await eventually(lambda: len(process) == 1)  # and no more is pulled
-            process.pulled_at_ms -= PULL_EXPIRES_MS + 1
-            await eventually(lambda: not process.is_pull_expired(monotonic_ms()))
+            before = process.pulled_at_ms
+            await eventually(lambda: process.pulled_at_ms > before)
 
 
 @in_loop
