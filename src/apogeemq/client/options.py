@@ -101,3 +101,37 @@ class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):
     pull_timeout_seconds: float = 30.0
     # Folder of a broadcasting consumer's offsets; without one, ~/.rocketmq_offsets as Apache's clients.
     local_offset_dir: str = ""
+
+
+class LitePullOptions(msgspec.Struct, frozen=True, kw_only=True):
+    # BROADCASTING: every member gets every message. Otherwise they share the queues of what they subscribe to.
+    is_broadcasting: bool = False
+    # Where a group that is new to a queue begins: "first", "last", or a time in ms.
+    start_from: str | int = "last"
+    # AVG, AVG_BY_CIRCLE or CONSISTENT_HASH.
+    rebalance: str = "AVG"
+    pull_batch: int = 10
+    # How long `poll` waits for messages when it is not told.
+    poll_timeout_seconds: float = 5.0
+    # Commit what earlier polls gave, every so often and at the end. Otherwise the program calls `commit`.
+    auto_commit: bool = True
+    auto_commit_seconds: float = 5.0
+    # Pulling pauses beyond so many messages that were not polled yet: of all queues together,
+    max_cached: int = 10_000
+    # and of each.
+    max_cached_per_queue: int = 1000
+    max_cached_bytes_per_queue: int = 100 * MIB
+    max_span_per_queue: int = 2000
+    rebalance_seconds: float = 20.0
+    suspend_ms: int = 20_000
+    pull_timeout_seconds: float = 30.0
+    # Folder of a broadcasting consumer's offsets; without one, ~/.rocketmq_offsets as Apache's clients.
+    local_offset_dir: str = ""
+
+
+class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
+    # Whether brokers know it as a member of its group. It reads what it is told to either way; as a member, it counts
+    # when consumers that share queues by themselves divide them.
+    joins_group: bool = True
+    pull_timeout_seconds: float = 10.0
+    max_retries: int = 16
