@@ -12,12 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from apogeemq.errors import ConnectFailed, ConnectionLost, ProtocolError, RequestTimedOut
+from apogeemq.protocol.codec import encode_request
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.command import JSON, Command
 from apogeemq.transport.addresses import parse_address
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Dispatcher
 from apogeemq.transport.flow import Limits
+from apogeemq.transport.forking import release_in_children
+from apogeemq.transport.pooled_channel import Encode, PooledChannel
 
 log = logging.getLogger(__name__)
 
@@ -26,39 +29,6 @@ REQUEST_TIMEOUT_SECONDS = 3.0
 
 # Sees code, fields and body of a request about to be sent and gives the fields to send: a signature, a zone.
 SendHook: TypeAlias = Callable[[int, Mapping[str, str], bytes], Mapping[str, str]]
-
-
-class PooledChannel(Channel):
-    """A connection that knows the address it was made for and how many answers it has brought.
-
-    Unlike a server's, it goes on reading while the peer takes nothing: if both ends waited for the other to read
-    first, neither would.
-    """
-
-    __slots__ = ("answer_count", "target", "writable")
-
-    def __init__(self, pool: ConnectionPool, loop: asyncio.AbstractEventLoop, target: str) -> None:
-        super().__init__(pool, loop)
-        self.target = target
-        self.answer_count = 0
-        self.writable = asyncio.Event()
-        self.writable.set()
-
-    def pause_writing(self) -> None:
-        self._is_write_paused = True
-        self.writable.clear()
-
-    def resume_writing(self) -> None:
-        self._is_write_paused = False
-        self.writable.set()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.writable.set()
-        super().connection_lost(error)
-
-    def _settle(self, response: Command) -> None:
-        self.answer_count += 1
-        super()._settle(response)
 
 
 class ConnectionPool:
@@ -85,7 +55,7 @@ class ConnectionPool:
         self.before_send = list(before_send)
         self._tls = tls
         self._connect_timeout_seconds = connect_timeout_seconds
-        self._suspect_after_seconds = suspect_after_seconds
+        self.suspect_after_seconds = suspect_after_seconds
         self._on_closed = on_closed
         self._channels: dict[str, PooledChannel] = {}
         self._connecting: dict[str, asyncio.Task[PooledChannel]] = {}
@@ -93,6 +63,7 @@ class ConnectionPool:
         self._all_closed = asyncio.Event()
         self._all_closed.set()
         self._is_closed = False
+        release_in_children(self)
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -111,13 +82,30 @@ class ConnectionPool:
         Raises ConnectFailed, ConnectionLost, RequestTimedOut or TooManyRequests. A server that is going away is
         asked once more over a new connection, where its successor may be listening.
         """
-        request = (code, self._hooked(code, fields, body), body)
+        sent = self.hooked(code, fields, body)
+        return await self.ask(
+            address, code, lambda opaque: encode_request(code, opaque, sent, body, codec=codec), timeout_seconds
+        )
+
+    async def ask(self, address: str, code: int, encode: Encode, timeout_seconds: float) -> Command:
+        """The same for whoever makes the frame; `hooked` must have seen its fields."""
+        begun = self.begin(address, code, encode, timeout_seconds)
+        if begun is not None:
+            response = await begun
+            if response.code != ResponseCode.GO_AWAY:
+                return response
         deadline = asyncio.get_running_loop().time() + timeout_seconds
-        channel, response = await self._ask(address, request, deadline, codec)
-        if response.code == ResponseCode.GO_AWAY:
-            self._retire(channel)
-            _, response = await self._ask(address, request, deadline, codec)
+        response = await self._ask(address, code, encode, deadline)
+        if response.code == ResponseCode.GO_AWAY and begun is None:
+            response = await self._ask(address, code, encode, deadline)
         return response
+
+    def begin(self, address: str, code: int, encode: Encode, timeout_seconds: float) -> asyncio.Future[Command] | None:
+        """Ask at once; None when there is no connection yet, or it takes nothing at the moment."""
+        channel = self._channels.get(address)
+        if channel is None or channel.is_closing or channel.is_write_paused:
+            return None
+        return channel.ask(code, encode, timeout_seconds)
 
     async def one_way(
         self,
@@ -129,31 +117,26 @@ class ConnectionPool:
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
     ) -> None:
         """Send and expect nothing; the time is for connecting and for a peer that takes nothing at the moment."""
-        channel = self._live(address) or await self._connected(address, timeout_seconds)
-        if not channel.writable.is_set():
-            await _until_writable(channel, timeout_seconds)
-        channel.send_one_way(code, self._hooked(code, fields, body), body)
+        sent = self.hooked(code, fields, body)
+        await self.tell(address, lambda opaque: encode_request(code, opaque, sent, body, one_way=True), timeout_seconds)
 
-    def _hooked(self, code: int, fields: Mapping[str, str] | None, body: bytes) -> Mapping[str, str] | None:
+    async def tell(self, address: str, encode: Encode, timeout_seconds: float) -> None:
+        """The same for whoever makes the frame."""
+        channel = self._live(address) or await self._connected(address, timeout_seconds)
+        if channel.is_write_paused:
+            await _until_writable(channel, timeout_seconds)
+        channel.tell(encode)
+
+    def hooked(self, code: int, fields: Mapping[str, str] | None, body: bytes) -> Mapping[str, str] | None:
         for hook in self.before_send:
             fields = hook(code, fields or {}, body)
         return fields
 
-    async def _ask(
-        self, address: str, request: tuple[int, Mapping[str, str] | None, bytes], deadline: float, codec: int
-    ) -> tuple[PooledChannel, Command]:
+    async def _ask(self, address: str, code: int, encode: Encode, deadline: float) -> Command:
         channel = self._live(address) or await self._connected(address, _seconds_until(deadline))
-        answers_before, timeout_seconds = channel.answer_count, _seconds_until(deadline)
-        try:
-            if not channel.writable.is_set():
-                await _until_writable(channel, timeout_seconds)
-            return channel, await channel.request(*request, timeout_seconds=_seconds_until(deadline), codec=codec)
-        except RequestTimedOut:
-            # Not one answer in this time, to anyone: the peer may be gone without a word, so the next request
-            # is not entrusted to this connection.
-            if channel.answer_count == answers_before and timeout_seconds >= self._suspect_after_seconds:
-                channel.abort()
-            raise
+        if channel.is_write_paused:
+            await _until_writable(channel, _seconds_until(deadline))
+        return await channel.ask(code, encode, _seconds_until(deadline))
 
     # -- connections -----------------------------------------------------------------------------------------
 
@@ -203,7 +186,7 @@ class ConnectionPool:
             raise ConnectFailed(f"cannot connect to {address}: {_reason(error)}") from error
         return channel
 
-    def _retire(self, channel: PooledChannel) -> None:
+    def retire(self, channel: PooledChannel) -> None:
         """Send nothing more over it, but let it finish what it was asked."""
         if self._channels.get(channel.target) is channel:
             del self._channels[channel.target]
@@ -234,6 +217,11 @@ class ConnectionPool:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace_seconds):
                     await self._all_closed.wait()
+
+    def descriptors(self) -> list[int]:
+        """Those of the sockets that are open."""
+        transports = [channel._transport for channel in self._open if channel._transport is not None]
+        return [transport.get_extra_info("socket").fileno() for transport in transports]
 
     # -- channel owner ---------------------------------------------------------------------------------------
 
