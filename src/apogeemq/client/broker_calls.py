@@ -14,6 +14,7 @@ from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
 from apogeemq.protocol.fields import write_fields
 from apogeemq.protocol.headers import broker as headers
+from apogeemq.protocol.headers.admin import CreateTopic
 from apogeemq.protocol.headers.clients import UnregisterClient
 from apogeemq.protocol.record import Record, decode_record
 from apogeemq.transport.pool import ConnectionPool
@@ -201,10 +202,13 @@ class BrokerCalls:
     async def earliest_time(self, address: str, queue: MessageQueue) -> int:
         return await self._queue_number(address, RequestCode.GET_EARLIEST_MSG_STORETIME, queue, "timestamp")
 
-    async def search_offset(self, address: str, queue: MessageQueue, time_ms: int) -> int:
-        header = headers.SearchOffset(queue.topic, queue.queue_id, time_ms)
+    async def search_offset(self, address: str, queue: MessageQueue, time_ms: int, *, is_upper: bool = False) -> int:
+        header = headers.SearchOffset(queue.topic, queue.queue_id, time_ms, "UPPER" if is_upper else "LOWER")
         answer = await self._ask(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, write_fields(header))
         return _number(answer, "offset", address)
+
+    async def create_topic(self, address: str, header: CreateTopic) -> None:
+        await self._ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, write_fields(header))
 
     async def _queue_number(self, address: str, code: RequestCode, queue: MessageQueue, field: str) -> int:
         header = headers.QueueOnly(queue.topic, queue.queue_id)

@@ -136,6 +136,7 @@ class ClientInstance:
         self._is_running = False
         _forget_instance(self)
         await self._tasks.cancel_all()
+        await self.routes.close()
         await self.name_servers.close()
         await self.pool.close()
 

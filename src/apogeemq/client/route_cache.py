@@ -1,4 +1,8 @@
-"""The routes of the topics this client uses: fetched when first needed, fetched again, and told of where it can be."""
+"""The routes of the topics this client uses: fetched when first needed, fetched again, and told of where it can be.
+
+What a name server does not know any more is kept, as Apache's clients keep it: a name server that has just begun knows
+nothing until the brokers have told it. Only one that knows the brokers of a route may say that their topic is gone.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,12 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from apogeemq.client.route_info import broker_address, for_a_new_topic, is_same_route
-from apogeemq.errors import ApogeeError, NoNameServer, NoRoute, RemoteRefused
+from apogeemq.client.no_route import no_route, registered_brokers
+from apogeemq.client.route_info import for_a_new_topic, is_same_route, stand_in
+from apogeemq.errors import ApogeeError, NoNameServer, NoRoute, RemoteRefused, RouteCause
 from apogeemq.model.routes import TopicRoute
 from apogeemq.model.topics import MASTER_ID
-from apogeemq.protocol import javajson
-from apogeemq.protocol.bodies.routes import WireClusterInfo, decode_route
+from apogeemq.protocol.bodies.routes import decode_route
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.transport.name_servers import NameServerClient
 from apogeemq.transport.pool import ConnectionPool
@@ -40,7 +44,8 @@ class RouteCache:
         self._pool = pool
         self._name_servers = name_servers
         self._on_change = on_change
-        self._routes: dict[str, TopicRoute] = {}
+        self._routes: dict[str, TopicRoute] = {}  # the one that changed last is the last
+        self._addresses: dict[str, dict[int, str]] = {}  # of the brokers that a route names, by name and id
         self._is_borrowed: set[str] = set()  # topics whose route is that of the one they will be made like
         self._wanted: dict[str, NewTopic | None] = {}
         self._fetching: dict[str, asyncio.Task[TopicRoute]] = {}
@@ -62,20 +67,15 @@ class RouteCache:
         return route if route is not None else await self.refresh(topic)
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID, *, only_this: bool = False) -> str | None:
-        """Of a broker in any of the routes."""
-        for route in self._routes.values():
-            found = broker_address(route, broker_name, broker_id, only_this=only_this)
-            if found is not None:
-                return found
-        return None
+        """Of a broker that a route names."""
+        return stand_in(self._addresses.get(broker_name, {}), broker_id, only_this=only_this)
 
     def broker_addresses(self, *, only_masters: bool) -> set[str]:
         """Of all brokers that serve a topic this client uses."""
         return {
             address
-            for route in self._routes.values()
-            for group in route.brokers
-            for broker_id, address in group.addresses.items()
+            for addresses in self._addresses.values()
+            for broker_id, address in addresses.items()
             if broker_id == MASTER_ID or not only_masters
         }
 
@@ -94,22 +94,39 @@ class RouteCache:
 
     async def refresh(self, topic: str) -> TopicRoute:
         """Ask a name server now; those who ask at the same time share the answer. Raises NoRoute."""
-        fetching = self._fetching.get(topic)
-        if fetching is None:
-            fetching = self._fetching[topic] = asyncio.get_running_loop().create_task(self._fetch(topic))
-            fetching.add_done_callback(lambda task: self._fetched(topic, task))
-        return await asyncio.shield(fetching)
+        return await asyncio.shield(self._fetching.get(topic) or self._begin_fetch(topic))
 
     def refresh_soon(self, topic: str) -> None:
         """Somebody has reason to think that a route is stale."""
         if topic not in self._fetching:
-            task = asyncio.ensure_future(self.refresh(topic))
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._begin_fetch(topic)
+
+    def topic_made(self, topic: str) -> None:
+        """It may be known to name servers in a moment: a route that was borrowed for it need not serve on."""
+        if topic in self._wanted:
+            self.refresh_soon(topic)
 
     async def refresh_all(self) -> None:
         for topic in self.topics:
-            with contextlib.suppress(ApogeeError):  # what was known stays: brokers may well serve on
+            try:
                 await self.refresh(topic)
+            except NoRoute as error:
+                if error.cause is RouteCause.NO_NAME_SERVER:
+                    return  # nor would they answer for the others; what was known stays
+            except ApogeeError as error:
+                log.warning("the route of %s is not refreshed: %s", topic, error)
+
+    async def close(self) -> None:
+        """Nothing is fetched any more when this returns."""
+        fetching = tuple(self._fetching.values())
+        for task in fetching:
+            task.cancel()
+        await asyncio.gather(*fetching, return_exceptions=True)
+
+    def _begin_fetch(self, topic: str) -> asyncio.Task[TopicRoute]:
+        fetching = self._fetching[topic] = asyncio.get_running_loop().create_task(self._fetch(topic))
+        fetching.add_done_callback(lambda task: self._fetched(topic, task))
+        return fetching
 
     def _fetched(self, topic: str, task: asyncio.Task[TopicRoute]) -> None:
         self._fetching.pop(topic, None)
@@ -121,34 +138,38 @@ class RouteCache:
     async def _fetch(self, topic: str) -> TopicRoute:
         try:
             route = await self._ask(topic)
-            is_borrowed = route is None
-            if route is None:
-                route = await self._borrowed(topic)
+            if route is not None:
+                self._take(topic, route, is_borrowed=False)
+                return route
+            return await self._without_route(topic)
         except NoNameServer as error:
-            raise NoRoute(f"no route of topic {topic}: {error}") from None
-        self._take(topic, route, is_borrowed=is_borrowed)
+            raise NoRoute(f"no route of topic {topic}: {error}", RouteCause.NO_NAME_SERVER) from None
+
+    async def _without_route(self, topic: str) -> TopicRoute:
+        """A name server knows none: what was known may still hold, or the topic may be made by the first message."""
+        known = self._routes.get(topic)
+        if known is not None and topic not in self._is_borrowed:
+            if not set(known.queues) & await registered_brokers(self._name_servers):
+                return known
+            self._forget(topic)
+        new_topic = self._wanted.get(topic)
+        default = await self._ask(new_topic.like) if new_topic is not None else None
+        if new_topic is None or default is None:
+            self._forget(topic)
+            raise await no_route(topic, self._pool, self._name_servers, new_topic.like if new_topic else None)
+        route = for_a_new_topic(default, new_topic.queue_nums)
+        self._take(topic, route, is_borrowed=True)
         return route
 
-    async def _borrowed(self, topic: str) -> TopicRoute:
-        new_topic = self._wanted.get(topic)
-        if new_topic is not None:
-            default = await self._ask(new_topic.like)
-            if default is not None:
-                return for_a_new_topic(default, new_topic.queue_nums)
-        self._forget(topic)
-        raise NoRoute(f"no route of topic {topic}: {await self._reason(new_topic)}")
-
-    async def _reason(self, new_topic: NewTopic | None) -> str:
-        answer = await self._name_servers.request(RequestCode.GET_BROKER_CLUSTER_INFO)
-        brokers = javajson.loads(answer.body, WireClusterInfo).brokerAddrTable if answer.body else {}
-        if not brokers:
-            return f"no broker is registered at the name server {self._name_servers.book.current}"
-        if new_topic is None:
-            return "the topic does not exist, or its brokers have not told the name server of it yet"
-        return (
-            f"the topic does not exist, and no broker makes topics on the way "
-            f"(no route of {new_topic.like}: autoCreateTopicEnable is off); create it first"
-        )
+    async def ask(self, topic: str) -> TopicRoute:
+        """The route a name server knows now; nothing is kept of it. Raises NoRoute."""
+        try:
+            route = await self._ask(topic)
+            if route is not None:
+                return route
+            raise await no_route(topic, self._pool, self._name_servers)
+        except NoNameServer as error:
+            raise NoRoute(f"no route of topic {topic}: {error}", RouteCause.NO_NAME_SERVER) from None
 
     async def _ask(self, topic: str) -> TopicRoute | None:
         fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
@@ -160,16 +181,24 @@ class RouteCache:
         return decode_route(answer.body)
 
     def _take(self, topic: str, route: TopicRoute, *, is_borrowed: bool) -> None:
-        before = self._routes.get(topic)
-        self._routes[topic] = route
         (self._is_borrowed.add if is_borrowed else self._is_borrowed.discard)(topic)
-        if not is_same_route(before, route):
-            log.info("route of %s: %s", topic, ", ".join(sorted(route.queues)) or "no broker")
-            self._on_change(topic)
+        if is_same_route(self._routes.get(topic), route):
+            return
+        self._routes.pop(topic, None)
+        self._routes[topic] = route
+        log.info("route of %s: %s", topic, ", ".join(sorted(route.queues)) or "no broker")
+        self._changed(topic)
 
     def _forget(self, topic: str) -> None:
+        self._is_borrowed.discard(topic)
         if self._routes.pop(topic, None) is not None:
-            self._on_change(topic)
+            log.info("the topic %s is gone", topic)
+            self._changed(topic)
+
+    def _changed(self, topic: str) -> None:
+        """Brokers that no route names any more are forgotten with their addresses; what changed last counts."""
+        self._addresses = {group.name: group.addresses for route in self._routes.values() for group in route.brokers}
+        self._on_change(topic)
 
     # -- watching --------------------------------------------------------------------------------------------
 
@@ -206,8 +235,8 @@ class RouteCache:
     def _hear_of(self, topic: str, route: TopicRoute | None) -> None:
         if route is not None:
             self._take(topic, route, is_borrowed=False)
-        elif topic not in self._is_borrowed:
-            self._forget(topic)
+        elif topic in self._routes and topic not in self._is_borrowed:
+            self.refresh_soon(topic)
 
     async def _until_topics_change(self) -> None:
         self._topics_changed.clear()

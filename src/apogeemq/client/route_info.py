@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from apogeemq.errors import NoRoute, RouteCause
@@ -73,9 +75,8 @@ def for_a_new_topic(route: TopicRoute, default_queue_nums: int) -> TopicRoute:
     return msgspec.structs.replace(route, queues=queues)
 
 
-def broker_address(route: TopicRoute, broker_name: str, broker_id: int, *, only_this: bool = False) -> str | None:
+def stand_in(addresses: Mapping[int, str], broker_id: int, *, only_this: bool = False) -> str | None:
     """Where a broker of a group is reached. A slave that is gone is stood in for by the next one, then by any."""
-    addresses = next((group.addresses for group in route.brokers if group.name == broker_name), {})
     found = addresses.get(broker_id)
     if found is None and broker_id != MASTER_ID:
         found = addresses.get(broker_id + 1)

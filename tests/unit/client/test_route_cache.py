@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,11 +14,11 @@ from apogeemq.errors import NoRoute, RemoteRefused, RequestRefused
 from apogeemq.nameserver.server import NameServer
 from apogeemq.protocol.codes import RequestCode
 from apogeemq.protocol.command import Command
+from apogeemq.transport.broker_registration import BrokerIdentity
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.discovery import find_source
 from apogeemq.transport.name_servers import NameServerClient
 from apogeemq.transport.pool import ConnectionPool
-from tests.unit.broker.registering import free_address
 from tests.unit.client.cluster import eventually
 from tests.unit.event_loop import in_loop
 from tests.unit.name_servers import broker, connections, name_server, register, topics
@@ -136,28 +136,6 @@ async def test_a_new_topic_borrows_the_default_ones_route(tmp_path: Path) -> Non
 
 
 @in_loop
-async def test_causes_of_no_route(tmp_path: Path) -> None:
-    async with caching(tmp_path) as (it, _):
-        with pytest.raises(NoRoute, match=f"no broker is registered at the name server {it.address}"):
-            await it.routes.get("T", LIKE_DEFAULT)
-        await it.register("broker-a", "other")
-        with pytest.raises(NoRoute, match="the topic does not exist, or its brokers have not told"):
-            await it.routes.get("U")
-        with pytest.raises(NoRoute, match="no route of TBW102: autoCreateTopicEnable is off"):
-            await it.routes.get("T", LIKE_DEFAULT)
-
-
-@in_loop
-async def test_no_name_server_answers() -> None:
-    address = free_address()
-    async with connections() as pool:
-        it = Cached(pool, address)
-        with pytest.raises(NoRoute, match=f"no route of topic T: no name server answered: {address}"):
-            await it.routes.get("T")
-        await it.close()
-
-
-@in_loop
 async def test_what_was_known_stays_while_no_name_server_answers(tmp_path: Path) -> None:
     async with connections() as pool:
         async with name_server(tmp_path) as (_, address):
@@ -172,13 +150,74 @@ async def test_what_was_known_stays_while_no_name_server_answers(tmp_path: Path)
 @in_loop
 async def test_a_topic_that_is_gone_is_forgotten(tmp_path: Path) -> None:
     async with caching(tmp_path) as (it, _):
-        gone = await register(it.pool, it.address, broker("broker-a"), topics("T", ALSO))
+        await it.register("broker-a", "T")
         await it.routes.get("T")
-        await gone.unregister()
+        await it.pool.request(it.address, RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": "T"})
         with pytest.raises(NoRoute):
             await it.routes.refresh("T")
         assert it.routes.known("T") is None
+        assert it.routes.address("broker-a") is None
         assert it.changes == ["T", "T"]
+
+
+@in_loop
+async def test_a_name_server_that_knows_no_broker_says_nothing_about_their_topics(tmp_path: Path) -> None:
+    async with caching(tmp_path) as (it, _):
+        gone = await register(it.pool, it.address, broker("broker-a"), topics("T", ALSO))
+        async with watched(it.routes):
+            route = await it.routes.get("T")
+            await eventually(lambda: "T" in it.routes._digests)
+            digest = it.routes._digests["T"]
+            await gone.unregister()  # or it begins anew, and nobody has told it of anything yet
+            await eventually(lambda: it.routes._digests["T"] != digest and not it.routes._fetching)
+            assert await it.routes.refresh("T") is it.routes.known("T") is route
+            await it.register("broker-b", "other")
+            await it.routes.refresh_all()
+            assert it.routes.known("T") is route
+            assert it.changes == ["T"]
+            await it.register("broker-a", "U")  # the broker is back, and the topic is not
+            await it.routes.refresh_all()
+            assert it.routes.known("T") is None
+
+
+@in_loop
+async def test_nothing_is_fetched_after_the_end(tmp_path: Path) -> None:
+    async with name_server(tmp_path) as (server, address), connections() as pool:
+        it = Cached(pool, address)
+        held: list[asyncio.Future[bytes]] = []
+
+        def hold(channel: Channel, command: Command) -> asyncio.Future[bytes]:
+            held.append(asyncio.get_running_loop().create_future())
+            return held[-1]
+
+        server.dispatcher.register(RequestCode.GET_ROUTEINFO_BY_TOPIC, hold)
+        waiting = asyncio.ensure_future(it.routes.get("T"))
+        await eventually(lambda: held)
+        await it.routes.close()
+        assert not it.routes._fetching
+        await asyncio.wait((waiting,))
+        held[0].cancel()
+        await it.close()
+
+
+@in_loop
+async def test_one_round_gives_up_when_no_name_server_answers(tmp_path: Path) -> None:
+    async with connections() as pool:
+        async with name_server(tmp_path) as (_, address):
+            it = Cached(pool, address)
+            await it.register("broker-a", "T", "U", "V")
+            for topic in ("T", "U", "V"):
+                await it.routes.get(topic)
+        asked: list[str] = []
+
+        def note(code: int, fields: Mapping[str, str], body: bytes) -> Mapping[str, str]:
+            asked.append(fields["topic"])
+            return fields
+
+        pool.before_send.append(note)
+        await it.routes.refresh_all()
+        assert asked == ["T"]
+        await it.close()
 
 
 @in_loop
@@ -219,6 +258,32 @@ async def test_addresses(tmp_path: Path) -> None:
         assert it.routes.broker_addresses(only_masters=False) == {a, slave, b, c}
         assert sorted(it.routes.masters_of("U")) == sorted((b, c))
         assert it.routes.masters_of("unknown") == []
+
+
+@in_loop
+async def test_brokers_no_route_names_are_dropped(tmp_path: Path) -> None:
+    async with caching(tmp_path) as (it, _):
+        await it.register("broker-a", "T", "U")
+        gone = await register(it.pool, it.address, broker("broker-b"), topics("T", ALSO))
+        for topic in ("T", "U"):
+            await it.routes.get(topic)
+        assert it.routes.address("broker-b") is not None
+        await gone.unregister()
+        await it.routes.refresh_all()
+        assert it.routes.address("broker-b") is None
+        assert it.routes.broker_addresses(only_masters=False) == {broker("broker-a").address}
+
+
+@in_loop
+async def test_the_newest_route_says_where_a_broker_is(tmp_path: Path) -> None:
+    async with caching(tmp_path) as (it, _):
+        await it.register("broker-a", "T", "U")
+        for topic in ("T", "U"):
+            await it.routes.get(topic)
+        moved = BrokerIdentity("c", "broker-a", 0, "10.9.9.9:10911", "10.9.9.9:10912")
+        await register(it.pool, it.address, moved, topics("T", "U", ALSO), 2)
+        await it.routes.refresh("T")
+        assert it.routes.address("broker-a") == "10.9.9.9:10911"  # though the route of U is still the old one
 
 
 # -- watching ------------------------------------------------------------------------------------------------

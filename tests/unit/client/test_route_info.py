@@ -7,12 +7,14 @@ import pytest
 
 from apogeemq.client.route_info import (
     PublishInfo,
-    broker_address,
     for_a_new_topic,
     is_same_route,
+    nowhere_to_send,
     publish_info,
     readable_queues,
+    stand_in,
 )
+from apogeemq.errors import RouteCause
 from apogeemq.model.queues import MessageQueue
 from apogeemq.model.routes import BrokerGroup, QueueMapping, QueueSettings, TopicRoute
 
@@ -103,10 +105,21 @@ def test_a_new_topic_has_no_more_queues_than_asked_for_nor_than_the_default_topi
     ],
 )
 def test_who_stands_in_for_a_broker(present: tuple[int, ...], wanted: int, only_this: bool, found: int | None) -> None:
-    given = route({}, group("x", 0), group("a", *present))
     expected = None if found is None else f"a.{found}:10911"
-    assert broker_address(given, "a", wanted, only_this=only_this) == expected
-    assert broker_address(given, "unknown", wanted) is None
+    assert stand_in(group("a", *present).addresses, wanted, only_this=only_this) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        (route({}), RouteCause.NO_BROKER),
+        (route({"a": (1, 1, 4)}, group("a", 0)), RouteCause.NOT_WRITABLE),
+        (route({"a": (1, 1, 6), "b": (1, 1, 4)}, group("a", 1), group("b", 0)), RouteCause.NO_MASTER),
+    ],
+)
+def test_why_there_is_no_queue_to_send_to(given: TopicRoute, cause: RouteCause) -> None:
+    assert not publish_info("T", given).queues
+    assert nowhere_to_send("T", given).cause is cause
 
 
 def test_the_order_of_brokers_makes_no_other_route() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -19,38 +17,8 @@ from apogeemq.transport.discovery import (
     address_server_url,
     find_source,
 )
+from tests.unit.transport.address_servers import AddressServer
 from tests.unit.transport.live import on_each_loop
-
-
-class AddressServer:
-    """What a site runs for Apache's clients: a path, an answer."""
-
-    def __init__(self) -> None:
-        self.answer: tuple[int, bytes] = (200, b"")
-        self.paths: list[str] = []
-        site = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                site.paths.append(self.path)
-                status, body = site.answer
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-        self.domain = f"127.0.0.1:{self._server.server_port}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
 
 @pytest.fixture

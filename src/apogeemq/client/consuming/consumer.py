@@ -17,6 +17,7 @@ from apogeemq.client.consuming.rebalance import Strategy
 from apogeemq.client.instance import ClientInstance, joined_instance
 from apogeemq.client.namespaces import with_namespace
 from apogeemq.client.options import ClientOptions, ConsumerOptions
+from apogeemq.client.queries import TopicQueries
 from apogeemq.errors import ApogeeError, ConfigError, WrongState
 from apogeemq.filter.subscriptions import subscription_of
 from apogeemq.model.groups import group_problem
@@ -43,7 +44,7 @@ _FROM_LAST, _FROM_FIRST, _FROM_TIME = CONSUME_FROM_WHERE[0], CONSUME_FROM_WHERE[
 Handler = Callable[[ConsumedMessage], Awaitable[None]]
 
 
-class Consumer:
+class Consumer(TopicQueries):
     """Use as `async with Consumer(…, group="billing", topic="orders", tags="paid || shipped") as consumer:` and then
     `async for message in consumer:` with `await message.ack()`, or give it a handler with `@consumer.on_message` and
     `await consumer.run()`."""
@@ -201,6 +202,12 @@ class Consumer:
                 await message.retry()
             else:
                 await message.ack()
+
+    @property
+    def _running(self) -> ClientInstance:
+        if self._instance is None:
+            raise WrongState(f"the consumer {self.group} is not running; use it in `async with`, or start it")
+        return self._instance
 
     @property
     def _running_delivery(self) -> Delivery:

@@ -19,6 +19,7 @@ from apogeemq.client.producing.accumulator import Accumulator
 from apogeemq.client.producing.outgoing import Outgoing, check, may_be_batched, prepared, prepared_batch
 from apogeemq.client.producing.queue_choice import LatencyFaults, Turn
 from apogeemq.client.producing.window import Window
+from apogeemq.client.queries import TopicQueries
 from apogeemq.client.route_cache import NewTopic
 from apogeemq.client.route_info import PublishInfo, nowhere_to_send, publish_info
 from apogeemq.errors import ApogeeError, ConfigError, NoRoute, RemoteRefused, RouteCause, SendFailed, WrongState
@@ -35,7 +36,7 @@ QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 _NOBODY: Final[frozenset[str]] = frozenset()
 
 
-class Producer:
+class Producer(TopicQueries):
     """Use as `async with Producer("127.0.0.1:9876", group="orders") as producer: …`, or call `start` and `stop`."""
 
     def __init__(
