@@ -17,6 +17,7 @@
     ├── NoRoute                nobody serves the topic; `cause` says why
     ├── WrongState             a producer or consumer that is not started, or started twice (local misuse)
     ├── MessageIllegal         a message that no broker would take (local misuse)
+    ├── OffsetIllegal          an offset that the queue does not have (local misuse)
     ├── SendFailed             a message was not taken, after every attempt that made sense
     └── StorageFailed          a file of ours could not be written or read
 
@@ -140,6 +141,10 @@ class WrongState(ApogeeError):
 
 class MessageIllegal(ApogeeError):
     """A message that no broker would take; nothing was sent."""
+
+
+class OffsetIllegal(ApogeeError):
+    """An offset that the queue does not have."""
 
 
 class SendFailed(ApogeeError):
