@@ -51,7 +51,9 @@ class ConsumerMember(Protocol):
     @property
     def group(self) -> str: ...
 
-    def consumer_data(self) -> ConsumerData: ...
+    def consumer_data(self) -> ConsumerData | None:
+        """None: brokers need not know of it."""
+        ...
 
     def routes_changed(self, topic: str) -> None: ...
 
@@ -160,9 +162,8 @@ class ClientInstance:
             await asyncio.gather(*(self._beat(address) for address in addresses))
 
     async def _beat(self, address: str) -> None:
-        heartbeat = Heartbeat(
-            self.client_id, list(self.producers), [consumer.consumer_data() for consumer in self.consumers.values()]
-        )
+        told = (consumer.consumer_data() for consumer in self.consumers.values())
+        heartbeat = Heartbeat(self.client_id, list(self.producers), [data for data in told if data is not None])
         if not heartbeat.producer_groups and not heartbeat.consumers:
             return
         try:
