@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from apogeemq.client.consuming.delivery import Delivery
+from apogeemq.client.consuming.group_rules import checked_group, from_where, message_model
 from apogeemq.client.consuming.incoming import ConsumedMessage
 from apogeemq.client.consuming.membership import Membership, check_start, strategy_named
 from apogeemq.client.consuming.offset_store import LocalOffsets, OffsetStore, RemoteOffsets, local_folder
@@ -20,15 +21,7 @@ from apogeemq.client.options import ClientOptions, ConsumerOptions
 from apogeemq.client.queries import TopicQueries
 from apogeemq.errors import ApogeeError, ConfigError, WrongState
 from apogeemq.filter.subscriptions import subscription_of
-from apogeemq.model.groups import group_problem
-from apogeemq.model.subscriptions import (
-    BROADCASTING,
-    CONSUME_FROM_WHERE,
-    CONSUME_TYPES,
-    EVERY_TAG,
-    MESSAGE_MODELS,
-    SubscriptionData,
-)
+from apogeemq.model.subscriptions import CONSUME_TYPES, EVERY_TAG, SubscriptionData
 from apogeemq.model.topics import retry_topic
 from apogeemq.protocol.bodies.heartbeat import ConsumerData
 from apogeemq.protocol.headers.broker import SendBack
@@ -36,10 +29,7 @@ from apogeemq.runtime.clock import now_ms
 
 log = logging.getLogger(__name__)
 
-DEFAULT_GROUP: Final = "DEFAULT_CONSUMER"
-_CLUSTERING: Final = MESSAGE_MODELS[1]
 _PASSIVELY: Final = CONSUME_TYPES[1]
-_FROM_LAST, _FROM_FIRST, _FROM_TIME = CONSUME_FROM_WHERE[0], CONSUME_FROM_WHERE[4], CONSUME_FROM_WHERE[5]
 
 Handler = Callable[[ConsumedMessage], Awaitable[None]]
 
@@ -70,7 +60,7 @@ class Consumer(TopicQueries):
         self._name_server = name_server
         self.options = options or ConsumerOptions()
         self.is_ordered = ordered
-        self.group = with_namespace(_checked_group(group), self._client.namespace)
+        self.group = with_namespace(checked_group(group), self._client.namespace)
         self._subscriptions: dict[str, SubscriptionData] = {}
         for name, expression in {**(subscriptions or {}), **({topic: tags} if topic else {})}.items():
             self._subscribe(name, expression)
@@ -249,12 +239,11 @@ class Consumer(TopicQueries):
     # -- as a member -----------------------------------------------------------------------------------------
 
     def consumer_data(self) -> ConsumerData:
-        start = self.options.start_from
         return ConsumerData(
             self.group,
             _PASSIVELY,
-            BROADCASTING if self.options.is_broadcasting else _CLUSTERING,
-            {"last": _FROM_LAST, "first": _FROM_FIRST}.get(str(start), _FROM_TIME),
+            message_model(is_broadcasting=self.options.is_broadcasting),
+            from_where(self.options.start_from),
             list(self._subscriptions.values()),
             bool(self._client.unit_name),
         )
@@ -267,11 +256,3 @@ class Consumer(TopicQueries):
         """A broker says that members came or went."""
         if self._membership is not None:
             self._membership.rebalance_soon()
-
-
-def _checked_group(group: str) -> str:
-    if group == DEFAULT_GROUP:
-        raise ConfigError(f"the group {DEFAULT_GROUP} is reserved; give your consumers a name of their own")
-    if problem := group_problem(group):
-        raise ConfigError(f"consumer group: {problem}")
-    return group
