@@ -17,6 +17,7 @@ HOT_MODULES = (
     "broker/handlers/send",
     "broker/incoming",
     "broker/putting",
+    "broker/stats",
     "filter/tags",
     "model/delays",
     "model/ids",
@@ -26,6 +27,7 @@ HOT_MODULES = (
     "protocol/framing",
     "protocol/record",
     "protocol/replies",
+    "runtime/clock",
     "store/batch",
     "store/collecting",
     "store/commit_log",
@@ -37,6 +39,7 @@ HOT_MODULES = (
     "store/mapped_file",
     "store/message_store",
     "transport/dispatch",
+    "transport/intake",
     "transport/shortcuts",
 )
 

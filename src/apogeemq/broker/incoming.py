@@ -14,8 +14,12 @@ from apogeemq.model.topics import SCHEDULE_TOPIC
 # What only a broker says of a message.
 _RESERVED = frozenset((names.POP_CHECK_POINT, names.REGION, names.TRACE_ON, names.CLUSTER))
 
-# Properties, the same as they are stored, and the message's unique key.
-Accepted: TypeAlias = tuple[dict[str, str], bytes, str]
+# What asks for more than to be stored: to be delayed, or half of a transaction.
+_ASKING = frozenset((names.DELAY, names.TRANSACTION_PREPARED)) | names.TIMER_PROPERTIES
+_UNUSUAL = _RESERVED | _ASKING
+
+# Properties, the same as they are stored, the message's unique key, and whether they ask for nothing but storing.
+Accepted: TypeAlias = tuple[dict[str, str], bytes, str, bool]
 
 
 class PropertyRules:
@@ -38,14 +42,14 @@ class PropertyRules:
             unique_key is not None
             and text.count(names.VALUE_END) == len(properties)
             and text[-1] == names.VALUE_END
-            and _RESERVED.isdisjoint(properties)
+            and _UNUSUAL.isdisjoint(properties)
         ):
-            return properties, (text + self._added_text).encode(), unique_key
+            return properties, (text + self._added_text).encode(), unique_key, True
         properties.pop(names.POP_CHECK_POINT, None)
         if unique_key is None:
             unique_key = properties[names.UNIQUE_KEY] = new_unique_key()
         properties.update(self._added)
-        return properties, encode_properties(properties).encode(), unique_key
+        return properties, encode_properties(properties).encode(), unique_key, _ASKING.isdisjoint(properties)
 
 
 def tags_code(topic: str, properties: dict[str, str], store_time: int, delays: DelayLevels) -> int:

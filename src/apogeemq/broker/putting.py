@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -70,10 +70,52 @@ class Putter:
 
     def put_as_it_is(self, message: NewMessage) -> Put:
         """Sizes are known to be right, and a delay has been waited for."""
+        self.check_writable()
+        try:
+            return self._store.put(message, self._now_ms())
+        except (OSError, StorageFailed) as error:
+            raise self._no_room(error) from None
+
+    def put_usual(
+        self,
+        topic: str,
+        queue_id: int,
+        flag: int,
+        system_flag: int,
+        born_time: int,
+        born_host: bytes,
+        store_host: bytes,
+        reconsume_times: int,
+        body: bytes,
+        properties: bytes,
+        tags_code: int,
+        keys: Sequence[str],
+    ) -> tuple[int, int, int, int]:
+        """What `put` does, for a message that is not delayed; gives the fields of a `Put`."""
+        if len(body) > self.max_message_size or len(properties) > MAX_SIZE:
+            raise self._too_large()
+        if b"\0" in properties:
+            self.check_zeros(properties)
         if self._why_not_writable() is not None:
             self.check_writable()
         try:
-            return self._store.put(message, self._now_ms())
+            return self._store.append(
+                topic,
+                self.topic_part(topic),
+                queue_id,
+                flag,
+                system_flag,
+                born_time,
+                born_host,
+                store_host,
+                reconsume_times,
+                0,
+                body,
+                properties,
+                tags_code,
+                keys,
+                self._now_ms(),
+            )
         except (OSError, StorageFailed) as error:
             raise self._no_room(error) from None
 

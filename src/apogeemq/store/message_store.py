@@ -65,7 +65,45 @@ class MessageStore:
 
     def put(self, message: NewMessage, now_ms: int) -> Put:
         """Append one message and make it readable. OSError: the disk has no room; nothing was stored."""
-        topic, queue_id, system_flag = message.topic, message.queue_id, message.system_flag
+        return Put(
+            *self.append(
+                message.topic,
+                message.topic_part,
+                message.queue_id,
+                message.flag,
+                message.system_flag,
+                message.born_time,
+                message.born_host,
+                message.store_host,
+                message.reconsume_times,
+                message.prepared_offset,
+                message.body,
+                message.properties,
+                message.tags_code,
+                message.keys,
+                now_ms,
+            )
+        )
+
+    def append(
+        self,
+        topic: str,
+        topic_part: tuple[int, bytes],
+        queue_id: int,
+        flag: int,
+        system_flag: int,
+        born_time: int,
+        born_host: bytes,
+        store_host: bytes,
+        reconsume_times: int,
+        prepared_offset: int,
+        body: bytes,
+        properties: bytes,
+        tags_code: int,
+        keys: Sequence[str],
+        now_ms: int,
+    ) -> tuple[int, int, int, int]:
+        """`put` of a message in its parts, so that nothing is made to be taken apart again; gives the fields of a `Put`."""
         queue = self.queues.get((topic, queue_id))
         if queue is None:
             queue = self.queue(topic, queue_id)
@@ -73,7 +111,6 @@ class MessageStore:
         queue_offset = queue.max_offset if is_for_queue else 0
         if is_for_queue and queue_offset >= queue.room:
             queue.make_room()
-        body, properties, topic_part = message.body, message.properties, message.topic_part
         size = HEAD_SIZES[system_flag & HOST_FLAGS] + len(body) + len(topic_part[1]) + 2 + len(properties)
         log = self.log
         physical_offset = log.max_offset
@@ -87,32 +124,32 @@ class MessageStore:
                 size,
                 topic_part,
                 queue_id,
-                message.flag,
+                flag,
                 queue_offset,
                 physical_offset,
                 system_flag,
-                message.born_time,
-                message.born_host,
+                born_time,
+                born_host,
                 store_time,
-                message.store_host,
-                message.reconsume_times,
-                message.prepared_offset,
+                store_host,
+                reconsume_times,
+                prepared_offset,
                 body,
                 properties,
             )
         )
         if is_for_queue:
-            queue.append(physical_offset, size, message.tags_code)
-        if message.keys and self._is_indexed:
+            queue.append(physical_offset, size, tags_code)
+        if keys and self._is_indexed:
             try:
-                self.index.put(topic, message.keys, physical_offset, store_time)
+                self.index.put(topic, keys, physical_offset, store_time)
             except OSError as error:
                 self._is_not_indexed(error)
         if self.waiting and is_for_queue:
             waiter = self.waiting.get((topic, queue_id))
             if waiter is not None:
-                waiter(queue_offset, message.tags_code, store_time, properties)
-        return Put(physical_offset, queue_offset, size, store_time)
+                waiter(queue_offset, tags_code, store_time, properties)
+        return physical_offset, queue_offset, size, store_time
 
     def put_batch(self, shared: NewMessage, parts: Sequence[BatchPart], now_ms: int) -> PutBatch:
         """Append the messages of a batch to one queue, all of them or, with OSError, none.

@@ -14,7 +14,7 @@ ADDED = "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCl
 
 
 def accept(text: str) -> str:
-    _, encoded, _ = RULES.accept(text, lambda: "NEW")
+    _, encoded, _, _ = RULES.accept(text, lambda: "NEW")
     return encoded.decode()
 
 
@@ -60,7 +60,7 @@ def test_the_unique_key_is_the_producers_or_a_new_one() -> None:
 
 
 def test_what_is_given_is_what_is_stored_as_far_as_the_producer_said_it() -> None:
-    properties, encoded, _ = RULES.accept("TAGS\x01A\x02KEYS\x01k\x02", lambda: "NEW")
+    properties, encoded, _, _ = RULES.accept("TAGS\x01A\x02KEYS\x01k\x02", lambda: "NEW")
     stored = decode_properties(encoded.decode())
     assert properties.items() <= stored.items()
     assert {"TAGS": "A", "KEYS": "k"}.items() <= properties.items()
@@ -74,3 +74,19 @@ def test_tags_code_is_the_hash_of_the_tag_or_the_time_a_delayed_message_is_due()
     assert tags_code("SCHEDULE_TOPIC_XXXX", {"DELAY": "2", "TAGS": "A"}, 100, delays) == 5100
     assert tags_code("SCHEDULE_TOPIC_XXXX", {"DELAY": "9"}, 100, delays) == 5100
     assert tags_code("SCHEDULE_TOPIC_XXXX", {"TAGS": "A"}, 100, delays) == 65
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_usual"),
+    [
+        ("UNIQ_KEY\x01U\x02", True),
+        ("", True),
+        ("POP_CK\x01x\x02UNIQ_KEY\x01U\x02", True),
+        ("DELAY\x013\x02UNIQ_KEY\x01U\x02", False),
+        ("DELAY\x013\x02", False),
+        ("TRAN_MSG\x01true\x02UNIQ_KEY\x01U\x02", False),
+        ("TIMER_DELAY_MS\x0110\x02UNIQ_KEY\x01U\x02", False),
+    ],
+)
+def test_what_asks_for_more_than_storing_is_told_apart(sent: str, is_usual: bool) -> None:
+    assert RULES.accept(sent, lambda: "NEW")[3] is is_usual

@@ -61,19 +61,22 @@ class SendHandlers:
         self._store_flag = STORE_HOST_IPV6 if len(state.store_host) > 8 else 0
         self._hosts: dict[tuple[str, int], tuple[bytes, int]] = {}
         self._config = state.config
+        self._store_host = state.store_host
+        self._count_put = state.stats.put
         self.is_sync = state.store_config.flush_disk_type == SYNC_FLUSH
         self._count = 0
 
     def install(self, dispatcher: Dispatcher) -> None:
         dispatcher.register(RequestCode.SEND_MESSAGE, self.send_v1)
-        dispatcher.register(RequestCode.SEND_MESSAGE_V2, self.send_v2)
-        dispatcher.register(RequestCode.SEND_BATCH_MESSAGE, self.send_v2)
+        dispatcher.register(RequestCode.SEND_MESSAGE_V2, self.send_v2, headers.decode_send)
+        dispatcher.register(RequestCode.SEND_BATCH_MESSAGE, self.send_v2, headers.decode_send)
 
     def send_v1(self, channel: Channel, command: Command) -> Reply:
         return self._send(channel, command, headers.read_send_message_v1(command))
 
     def send_v2(self, channel: Channel, command: Command) -> Reply:
-        return self._send(channel, command, headers.read_send_message(command))
+        header = command.header if isinstance(command, headers.SendCommand) else None
+        return self._send(channel, command, header if header is not None else headers.read_send_message(command))
 
     def _send(self, channel: Channel, command: Command, header: Header) -> Reply:
         self._count += 1
@@ -109,22 +112,38 @@ class SendHandlers:
             queue_id = self._checked_queue(channel, header, topic)
         if not command.body:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the message has no body")
-        properties, encoded, unique_key = self._rules.accept(header.properties or "", self._new_unique_key)
+        properties, encoded, unique_key, is_usual = self._rules.accept(header.properties or "", self._new_unique_key)
         name = header.topic
-        if names.TRANSACTION_PREPARED in properties or not names.TIMER_PROPERTIES.isdisjoint(properties):
-            self._refuse_what_is_not_there(header, properties)
-        if name.startswith(RETRY_PREFIX):
-            name = self._retry_or_dead_letter(command, header, properties)
-            if name != header.topic:
-                queue_id = 0
-                encoded = encode_properties({**decode_properties(encoded.decode()), **properties}).encode()
         born_host, host_flag = self._hosts.get(channel.address) or self._host_of(channel)
         system_flag = header.system_flag & ~HOST_FLAGS | host_flag
         if topic.topic_filter_type == MULTI_TAG:
             system_flag |= MULTI_TAGS
         tags = properties.get(names.TAGS)
-        put = self._putter.put(
-            NewMessage(
+        tags_code = java_hash(tags) if tags else 0
+        if is_usual and not name.startswith(RETRY_PREFIX):
+            offset, queue_offset, size, store_time = self._putter.put_usual(
+                name,
+                queue_id,
+                header.flag,
+                system_flag,
+                header.born_time,
+                born_host,
+                self._store_host,
+                header.reconsume_times or 0,
+                command.body,
+                encoded,
+                tags_code,
+                index_keys(properties),
+            )
+        else:
+            if not is_usual:
+                self._refuse_what_is_not_there(header, properties)
+            if name.startswith(RETRY_PREFIX):
+                name = self._retry_or_dead_letter(command, header, properties)
+                if name != header.topic:
+                    queue_id = 0
+                    encoded = encode_properties({**decode_properties(encoded.decode()), **properties}).encode()
+            message = NewMessage(
                 name,
                 self._putter.topic_part(name),
                 queue_id,
@@ -132,23 +151,21 @@ class SendHandlers:
                 system_flag,
                 header.born_time,
                 born_host,
-                self._state.store_host,
+                self._store_host,
                 header.reconsume_times or 0,
                 0,
                 command.body,
                 encoded,
-                java_hash(tags) if tags else 0,
+                tags_code,
                 index_keys(properties),
-            ),
-            properties,
-        )
-        self._state.stats.put(name, 1, put.size)
-        reply = self._replies.stored(command, put.physical_offset, queue_id, put.queue_offset, unique_key)
-        if self.is_sync and properties.get(names.WAIT) != "false":
-            not_kept = partial(self._not_kept, command, [put.physical_offset], queue_id, put.queue_offset, unique_key)
-            return self._state.promises.answer_when_kept(
-                put.physical_offset + put.size, put.store_time, reply, not_kept
             )
+            put = self._putter.put(message, properties)
+            offset, queue_offset, size, store_time = put.physical_offset, put.queue_offset, put.size, put.store_time
+        self._count_put(name, 1, size)
+        reply = self._replies.stored(command, offset, queue_id, queue_offset, unique_key)
+        if self.is_sync and properties.get(names.WAIT) != "false":
+            not_kept = partial(self._not_kept, command, [offset], queue_id, queue_offset, unique_key)
+            return self._state.promises.answer_when_kept(offset + size, store_time, reply, not_kept)
         return reply
 
     def _new_unique_key(self) -> str:
@@ -185,7 +202,7 @@ class SendHandlers:
             header.system_flag & ~HOST_FLAGS | host_flag | (MULTI_TAGS if topic.topic_filter_type == MULTI_TAG else 0),
             header.born_time,
             born_host,
-            self._state.store_host,
+            self._store_host,
             header.reconsume_times or 0,
             0,
             b"",
@@ -194,7 +211,7 @@ class SendHandlers:
             [],
         )
         put = self._putter.put_batch(shared, parts)
-        self._state.stats.put(header.topic, len(parts), put.size)
+        self._count_put(header.topic, len(parts), put.size)
         reply = self._replies.stored_batch(command, put.physical_offsets, queue_id, put.queue_offset)
         if self.is_sync:
             not_kept = partial(self._not_kept, command, put.physical_offsets, queue_id, put.queue_offset, "")
