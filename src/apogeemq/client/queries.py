@@ -13,7 +13,7 @@ from apogeemq.client.instance import ClientInstance
 from apogeemq.client.namespaces import with_namespace, without_namespace
 from apogeemq.client.options import ClientOptions
 from apogeemq.client.route_info import nowhere_to_send, publish_info, readable_queues
-from apogeemq.errors import ApogeeError, MessageIllegal, NoRoute, RouteCause
+from apogeemq.errors import ApogeeError, ConfigError, NoRoute, RouteCause
 from apogeemq.model.ids import parse_offset_id
 from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
@@ -62,13 +62,13 @@ class TopicQueries:
         """Make a topic on every master that serves the topic `like`; where there is one already, it is changed.
 
         `like` may be the name of a cluster. Succeeds when one broker has made it; name servers hear of it a moment
-        later. Raises MessageIllegal for a name no topic may have, NoRoute when nobody serves `like`.
+        later. Raises ConfigError for a name no topic may have, NoRoute when nobody serves `like`.
         """
         name = with_namespace(topic, self._client.namespace)
         if problem := topic_problem(name) or (f"{name} is a topic of the system" if is_system_topic(name) else None):
-            raise MessageIllegal(problem)
+            raise ConfigError(problem)
         if queues < 1:
-            raise MessageIllegal(f"a topic needs at least one queue, not {queues}")
+            raise ConfigError(f"a topic needs at least one queue, not {queues}")
         masters = _masters(await self._running.routes.ask(like))
         if not masters:
             raise NoRoute(f"no master of the topic {like} is registered", RouteCause.NO_MASTER)
