@@ -14,7 +14,7 @@ from apogeemq.errors import MessageIllegal, NoRoute, RemoteRefused
 from apogeemq.model.flags import COMPRESSED
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.compression import FLAGS, LZ4, ZLIB, ZSTD
-from tests.interop.java_cluster import CLUSTER, bodies
+from tests.interop.java_cluster import bodies
 from tests.interop.python_world import World, messages, played, texts
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
@@ -153,14 +153,7 @@ async def test_a_topic_is_made_by_the_first_message(world: World) -> None:
 
 @played
 async def test_a_topic_that_may_not_be_written_to(world: World) -> None:
-    topic = await world.make_topic("read-only", 1)
-    async with world.producer(client={"watches_routes": False}) as producer:
-        await producer.send(topic, b"yes")
-        answer = await world.ask(f"updateTopicPerm -c {CLUSTER} -t {topic} -p 4")
-        assert "success" in answer, answer
-        with pytest.raises(RemoteRefused) as refused:
-            await producer.send(topic, b"no", queue=world.queue(topic))
-    assert refused.value.code == ResponseCode.NO_PERMISSION
+    topic = await world.make_topic("read-only", 1, "-p 4")
     async with world.producer() as producer:
         with pytest.raises(NoRoute, match="may not be written to"):
             await producer.send(topic, b"no")
