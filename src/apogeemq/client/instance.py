@@ -25,8 +25,8 @@ from apogeemq.protocol.bodies.heartbeat import ConsumerData, Heartbeat
 from apogeemq.protocol.signing import signed
 from apogeemq.runtime.tasks import Tasks
 from apogeemq.runtime.unique_ids import UniqueIds
-from apogeemq.transport.addresses import format_address, parse_address
-from apogeemq.transport.discovery import find_source
+from apogeemq.transport.addresses import format_address, parse_address, split_addresses
+from apogeemq.transport.discovery import find_source, given_addresses
 from apogeemq.transport.dispatch import Dispatcher
 from apogeemq.transport.name_servers import NameServerClient
 from apogeemq.transport.pool import ConnectionPool, SendHook
@@ -94,13 +94,13 @@ class ClientInstance:
     def add_producer(self, producer: ProducerMember) -> None:
         """WrongState when the group has a producer here already: brokers could not tell them apart."""
         if producer.group in self.producers:
-            raise WrongState(f"the producer group {producer.group} is in use in this process already")
+            raise WrongState(_in_use("producer", producer.group))
         self.producers[producer.group] = producer
         self._start()
 
     def add_consumer(self, consumer: ConsumerMember) -> None:
         if consumer.group in self.consumers:
-            raise WrongState(f"the consumer group {consumer.group} is in use in this process already")
+            raise WrongState(_in_use("consumer", consumer.group))
         self.consumers[consumer.group] = consumer
         self._start()
 
@@ -137,10 +137,9 @@ class ClientInstance:
             return
         self._is_running = False
         _forget_instance(self)
-        await self._tasks.cancel_all()
-        await self.routes.close()
-        await self.name_servers.close()
-        await self.pool.close()
+        async with contextlib.AsyncExitStack() as ending:  # all of it, also when we are cancelled meanwhile
+            for end in (self.pool.close, self.name_servers.close, self.routes.close, self._tasks.cancel_all):
+                ending.push_async_callback(end)
 
     async def _tick(self) -> None:
         self.pool.tick()
@@ -217,12 +216,25 @@ class ClientInstance:
         ]
 
 
-_instances: dict[tuple[int, str, str], ClientInstance] = {}
+def _in_use(kind: str, group: str) -> str:
+    return (
+        f"the {kind} group {group} is in use in this process already; "
+        "a second member of it needs an `instance_name` of its own (ClientOptions)"
+    )
+
+
+_instances: dict[tuple[asyncio.AbstractEventLoop, str, str], ClientInstance] = {}
 
 
 def joined_instance(name_server: str, options: ClientOptions) -> ClientInstance:
-    """The instance of this process and loop for these servers and options; made when there is none."""
-    key = (id(asyncio.get_running_loop()), name_server, repr(options))
+    """The instance of this process and loop for these servers and options; made when there is none.
+
+    The servers are the same in whatever order they are written, and whether here or in the environment.
+    """
+    for key in [key for key in _instances if key[0].is_closed()]:
+        del _instances[key]  # left behind by a program that was torn off
+    servers = ";".join(sorted(split_addresses(given_addresses(name_server, os.environ))))
+    key = (asyncio.get_running_loop(), servers, repr(options))
     found = _instances.get(key)
     if found is None:
         found = _instances[key] = ClientInstance(name_server, options)

@@ -104,13 +104,18 @@ def address_server_url(settings: Mapping[str, str], unit_name: str = "") -> str:
     return f"http://{domain}/rocketmq/{subgroup}{suffix}"
 
 
+def given_addresses(explicit: str, settings: Mapping[str, str]) -> str:
+    """The list or URL that counts; empty when there is none."""
+    return explicit.strip() or settings.get(ADDRESS_KEY, "").strip() or settings.get(ADDRESS_VARIABLE, "").strip()
+
+
 def find_source(explicit: str, settings: Mapping[str, str], unit_name: str = "") -> AddressSource:
     """Apache's order: what was given, the setting, the environment variable, the address server.
 
     `settings` holds whatever of properties and environment the caller lets count. What was given may also be the
     URL of an address server. Raises ConfigError.
     """
-    text = explicit.strip() or settings.get(ADDRESS_KEY, "").strip() or settings.get(ADDRESS_VARIABLE, "").strip()
+    text = given_addresses(explicit, settings)
     if not text:
         return HttpAddressServer(address_server_url(settings, unit_name))
     if _ADDRESS_SERVER.match(text):

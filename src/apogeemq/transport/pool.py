@@ -204,19 +204,23 @@ class ConnectionPool:
                 channel.close()
 
     async def close(self, grace_seconds: float = 1.0) -> None:
-        """Close every connection; requests still waiting fail with ConnectionLost."""
+        """Close every connection; requests still waiting fail with ConnectionLost. Cancelled, it does not wait."""
         self._is_closed = True
         connecting = tuple(self._connecting.values())
         for task in connecting:
             task.cancel()
-        await asyncio.gather(*connecting, return_exceptions=True)
-        # A TLS peer that does not say goodbye, or one that does not take what is queued, is not waited for.
-        for leave in (PooledChannel.close, PooledChannel.abort):
+        try:
+            await asyncio.gather(*connecting, return_exceptions=True)
+            # A TLS peer that does not say goodbye, or one that does not take what is queued, is not waited for.
+            for leave in (PooledChannel.close, PooledChannel.abort):
+                for channel in tuple(self._open):
+                    leave(channel)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(grace_seconds):
+                        await self._all_closed.wait()
+        finally:
             for channel in tuple(self._open):
-                leave(channel)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(grace_seconds):
-                    await self._all_closed.wait()
+                channel.abort()
 
     def descriptors(self) -> list[int]:
         """Those of the sockets that are open."""
