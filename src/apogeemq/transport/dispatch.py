@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from asyncio import Future
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from apogeemq.errors import ApogeeError, RequestRefused
 from apogeemq.protocol.codec import TYPED_START, TypedDecoders, encode_reply
@@ -24,9 +24,9 @@ Handler: TypeAlias = "Callable[[Channel, Command], Reply]"
 BeforeHook: TypeAlias = "Callable[[Channel, Command], None]"
 AfterHook: TypeAlias = "Callable[[Channel, Command, Reply], None]"
 
-GO_AWAY_SINCE_VERSION = 476  # clients after 5.3.1 know the answer "please go away"
-BUSY_REMARK = "[OVERLOAD]system busy, start flow control for a while"
-MAX_REMARK_LENGTH = 32 * 1024  # remarks quote what was asked, which may be as long as a frame; a header may not
+GO_AWAY_SINCE_VERSION: Final = 476  # clients after 5.3.1 know the answer "please go away"
+BUSY_REMARK: Final = "[OVERLOAD]system busy, start flow control for a while"
+MAX_REMARK_LENGTH: Final = 32 * 1024  # remarks quote what was asked, which may be as long as a frame; a header may not
 
 
 class Dispatcher:
@@ -59,6 +59,7 @@ class Dispatcher:
         self.handlers[int(code)] = handler
         self.request_counts[int(code)] = 0
         start = b'{"code":%d,' % code
+        self._typed.pop(start, None)
         if decode is not None and len(start) == TYPED_START:
             self._typed[start] = decode
 
