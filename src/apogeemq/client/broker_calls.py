@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import msgspec
 
-from apogeemq.errors import ProtocolError, RemoteRefused
+from apogeemq.errors import ProtocolError, RemoteRefused, RequestRefused
 from apogeemq.model.queues import MessageQueue
 from apogeemq.protocol import javajson
 from apogeemq.protocol.bodies.heartbeat import Heartbeat, encode_heartbeat
+from apogeemq.protocol.codec import encode_request
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
 from apogeemq.protocol.fields import write_fields
@@ -17,7 +20,9 @@ from apogeemq.protocol.headers import broker as headers
 from apogeemq.protocol.headers.admin import CreateTopic
 from apogeemq.protocol.headers.clients import UnregisterClient
 from apogeemq.protocol.record import Record, decode_record
+from apogeemq.protocol.send_requests import encode_one_way_send, encode_send, send_code
 from apogeemq.transport.pool import ConnectionPool
+from apogeemq.transport.pooled_channel import Encode
 
 NO_OFFSET = -1
 
@@ -89,29 +94,29 @@ class BrokerCalls:
     # -- messages --------------------------------------------------------------------------------------------
 
     async def send(self, address: str, header: headers.SendMessage, body: bytes, timeout_seconds: float) -> SendAnswer:
-        code = RequestCode.SEND_BATCH_MESSAGE if header.is_batch else RequestCode.SEND_MESSAGE_V2
-        answer = await self._pool.request(
-            self._reached_at(address), code, write_fields(header), body, timeout_seconds=timeout_seconds
+        answer = await self._pool.ask(
+            self._reached_at(address), send_code(header), self._encoder(header, body), timeout_seconds
         )
-        if answer.code not in _STORED_CODES:
-            raise RemoteRefused(answer.code, answer.remark, address)
-        fields = answer.fields()
-        try:
-            return SendAnswer(
-                answer.code,
-                fields["msgId"],
-                int(fields["queueId"]),
-                int(fields["queueOffset"]),
-                fields.get("transactionId"),
-            )
-        except (KeyError, ValueError) as error:
-            raise ProtocolError(f"{address} answered a send without saying where it went: {error}") from None
+        return send_answer(answer, address)
+
+    def begin_send(
+        self, address: str, header: headers.SendMessage, body: bytes, timeout_seconds: float
+    ) -> asyncio.Future[Command] | None:
+        """Send at once, for an answer that `send_answer` reads; None when there is no connection to do it over."""
+        return self._pool.begin(
+            self._reached_at(address), send_code(header), self._encoder(header, body), timeout_seconds
+        )
 
     async def send_one_way(self, address: str, header: headers.SendMessage, body: bytes) -> None:
-        code = RequestCode.SEND_BATCH_MESSAGE if header.is_batch else RequestCode.SEND_MESSAGE_V2
-        await self._pool.one_way(
-            self._reached_at(address), code, write_fields(header), body, timeout_seconds=self._timeout_seconds
-        )
+        encode = self._encoder(header, body, is_one_way=True)
+        await self._pool.tell(self._reached_at(address), encode, self._timeout_seconds)
+
+    def _encoder(self, header: headers.SendMessage, body: bytes, *, is_one_way: bool = False) -> Encode:
+        if not self._pool.before_send:
+            return partial(encode_one_way_send if is_one_way else encode_send, header, body)
+        code = send_code(header)
+        fields = self._pool.hooked(code, write_fields(header), body)
+        return lambda opaque: encode_request(code, opaque, fields, body, one_way=is_one_way)
 
     async def pull(self, address: str, header: headers.PullMessage, timeout_seconds: float) -> PullAnswer:
         is_lite = header.system_flag & headers.PULL_LITE
@@ -273,6 +278,17 @@ class BrokerCalls:
         if answer.code != ResponseCode.SUCCESS:
             raise RemoteRefused(answer.code, answer.remark, address)
         return answer
+
+
+def send_answer(answer: Command, address: str) -> SendAnswer:
+    """Where the messages went. Raises RemoteRefused."""
+    if answer.code not in _STORED_CODES:
+        raise RemoteRefused(answer.code, answer.remark, address)
+    try:
+        stored = headers.read_send_result(answer)
+    except RequestRefused as error:
+        raise ProtocolError(f"{address} answered a send without saying where it went: {error}") from None
+    return SendAnswer(answer.code, stored.msgId, stored.queueId, stored.queueOffset, stored.transactionId)
 
 
 def records_of(data: bytes) -> list[Record]:

@@ -9,14 +9,13 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-_PORT = Struct(">i")
-_OFFSET_TAIL = Struct(">iq")
-_UNIQUE_PREFIX = Struct(">HI")
-_UNIQUE_COUNT = Struct(">IH")
+_PORT: Final = Struct(">i")
+_OFFSET_TAIL: Final = Struct(">iq")
+_UNIQUE_PREFIX: Final = Struct(">HI")
 
-HOST_SIZES = (8, 20)
+HOST_SIZES: Final = (8, 20)
 
 
 def encode_host(address: bytes, port: int) -> bytes:
@@ -48,5 +47,10 @@ def unique_id_prefix(address: bytes, process_id: int, seed: int) -> str:
     return (address + _UNIQUE_PREFIX.pack(process_id & 0xFFFF, seed & 0xFFFFFFFF)).hex().upper()
 
 
-def unique_id(prefix: str, since_month_ms: int, count: int) -> str:
-    return prefix + _UNIQUE_COUNT.pack(since_month_ms & 0xFFFFFFFF, count & 0xFFFF).hex().upper()
+def unique_id_start(prefix: str, since_month_ms: int) -> str:
+    """What all unique ids of one millisecond begin with."""
+    return f"{prefix}{since_month_ms & 0xFFFFFFFF:08X}"
+
+
+def unique_id(start: str, count: int) -> str:
+    return f"{start}{count & 0xFFFF:04X}"

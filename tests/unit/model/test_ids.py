@@ -11,6 +11,7 @@ from apogeemq.model.ids import (
     parse_offset_id,
     unique_id,
     unique_id_prefix,
+    unique_id_start,
 )
 
 IPV4 = bytes((10, 0, 0, 2))
@@ -39,9 +40,12 @@ def test_what_is_no_offset_id_is_an_error(text: str) -> None:
 
 def test_a_unique_id_has_javas_layout() -> None:
     prefix = unique_id_prefix(IPV4, 0x1234, 0x18B4AAC2)
-    assert unique_id(prefix, 0x0A0B0C0D, 0xFFFF) == "0A000002123418B4AAC20A0B0C0DFFFF"
+    assert unique_id(unique_id_start(prefix, 0x0A0B0C0D), 0xFFFF) == "0A000002123418B4AAC20A0B0C0DFFFF"
 
 
 def test_a_unique_id_wraps_what_does_not_fit() -> None:
     prefix = unique_id_prefix(IPV4, 0x7_1234, 2**32 + 1)
-    assert unique_id(prefix, 2**32 + 5, 2**16 + 7) == "0A000002" + "1234" + "00000001" + "00000005" + "0007"
+    assert (
+        unique_id(unique_id_start(prefix, 2**32 + 5), 2**16 + 7)
+        == "0A000002" + "1234" + "00000001" + "00000005" + "0007"
+    )

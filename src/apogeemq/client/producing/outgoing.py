@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from apogeemq.client.options import ProducerOptions
@@ -17,7 +18,8 @@ from apogeemq.protocol.compression import FLAGS, compress
 from apogeemq.protocol.headers.broker import SendMessage
 
 _MAX_BATCHED_TEXT = MAX_SIZE // 8  # characters, of which each may take four bytes
-_SEPARATORS = (NAME_END, VALUE_END)
+_BYTES = (bytes, bytearray, memoryview)
+_MAX_KNOWN_TOPICS = 4096
 
 
 class Outgoing(NamedTuple):
@@ -111,16 +113,16 @@ def may_be_batched(message: Message, options: ProducerOptions) -> bool:
     """Whether a message can share a request. Large ones go alone: they gain nothing, and could spoil it for others."""
     if message.sharding_key or message.delay_level or message.topic.startswith(RETRY_PREFIX):
         return False
-    texts = (message.tags, *_keys(message), *message.properties, *message.properties.values())
-    return len(message.body) < options.batch_bytes and sum(map(len, texts)) < _MAX_BATCHED_TEXT
+    length = len(message.tags)
+    if message.keys or message.properties:
+        length += sum(map(len, (*_keys(message), *message.properties, *message.properties.values())))
+    return len(message.body) < options.batch_bytes and length < _MAX_BATCHED_TEXT
 
 
 def check(message: Message, options: ProducerOptions) -> None:
-    if problem := topic_problem(message.topic):
+    if problem := _topic_problem(message.topic):
         raise MessageIllegal(problem)
-    if message.topic in NO_SEND_TOPICS:
-        raise MessageIllegal(f"only brokers send to the topic {message.topic}")
-    if not isinstance(message.body, bytes | bytearray | memoryview):
+    if not isinstance(message.body, _BYTES):
         raise MessageIllegal(f"the body is {type(message.body).__name__}, not bytes")
     if not message.body:
         raise MessageIllegal("the body is empty")
@@ -128,41 +130,53 @@ def check(message: Message, options: ProducerOptions) -> None:
         raise MessageIllegal(f"the body has {len(message.body)} bytes, more than {options.max_message_size}")
     if message.delay_level < 0 or not -(2**31) <= message.flag < 2**31:
         raise MessageIllegal(f"delay level {message.delay_level} or flag {message.flag} is out of range")
-    for name, value in message.properties.items():
-        if not all(isinstance(text, str) for text in (name, value)):
+    if message.properties:
+        _check_properties(message.properties)
+    if message.tags:
+        _check_text(message.tags)
+    if message.sharding_key:
+        _check_text(message.sharding_key)
+    for key in _keys(message) if message.keys else ():
+        _check_text(key)
+
+
+@lru_cache(maxsize=_MAX_KNOWN_TOPICS)
+def _topic_problem(topic: str) -> str | None:
+    return topic_problem(topic) or (f"only brokers send to the topic {topic}" if topic in NO_SEND_TOPICS else None)
+
+
+def _check_properties(properties: Mapping[str, str]) -> None:
+    for name, value in properties.items():
+        if not isinstance(name, str) or not isinstance(value, str):
             raise MessageIllegal(f"a property is text, not {name!r}={value!r}")
         if name in SYSTEM_PROPERTIES:
             raise MessageIllegal(f"the property {name} is the system's own")
         if not name or not value:
             raise MessageIllegal(f"a property needs a name and a value, not {name!r}={value!r}")
-    for text in (
-        *message.properties,
-        *message.properties.values(),
-        message.tags,
-        *_keys(message),
-        message.sharding_key,
-    ):
-        if any(separator in text for separator in _SEPARATORS):
-            raise MessageIllegal(f"{text!r} holds a character that separates properties (1 or 2)")
+        _check_text(name)
+        _check_text(value)
+
+
+def _check_text(text: str) -> None:
+    if NAME_END in text or VALUE_END in text:
+        raise MessageIllegal(f"{text!r} holds a character that separates properties (1 or 2)")
 
 
 def _encoded(message: Message, unique_id: str, namespace: str = "") -> str:
-    properties = dict(message.properties)
-    properties[names.UNIQUE_KEY] = unique_id
-    properties[names.WAIT] = "true" if message.waits_for_store else "false"
+    encoded = encode_properties(message.properties) if message.properties else ""
+    encoded += f"UNIQ_KEY\x01{unique_id}\x02WAIT\x01{'true' if message.waits_for_store else 'false'}\x02"
     if message.tags:
-        properties[names.TAGS] = message.tags
+        encoded += f"TAGS\x01{message.tags}\x02"
     if message.keys:
-        properties[names.KEYS] = KEY_SEPARATOR.join(_keys(message))
+        encoded += f"KEYS\x01{KEY_SEPARATOR.join(_keys(message))}\x02"
     if message.delay_level:
-        properties[names.DELAY] = str(message.delay_level)
+        encoded += f"DELAY\x01{message.delay_level}\x02"
     if message.sharding_key:
-        properties[names.SHARDING_KEY] = message.sharding_key
+        encoded += f"{names.SHARDING_KEY}\x01{message.sharding_key}\x02"
     if namespace:
-        properties[names.INSTANCE_ID] = namespace
-    encoded = encode_properties(properties)
+        encoded += f"{names.INSTANCE_ID}\x01{namespace}\x02"
     try:
-        size = len(encoded.encode())
+        size = len(encoded) if encoded.isascii() else len(encoded.encode())
     except UnicodeEncodeError as error:
         raise MessageIllegal(f"a property cannot be written as UTF-8: {error.reason}") from None
     if size > MAX_SIZE:

@@ -62,6 +62,15 @@ class SendMessageV1(msgspec.Struct, gc=False):
     is_batch: bool = field(default=False, name="batch")
 
 
+class SendResult(msgspec.Struct, gc=False):
+    """What a broker answers to a send; several ids, with commas between, to a batch."""
+
+    msgId: str
+    queueId: Int32
+    queueOffset: Int64
+    transactionId: str | None = None
+
+
 class PullMessage(msgspec.Struct, gc=False):
     consumer_group: str = field(name="consumerGroup")
     topic: str
@@ -132,6 +141,7 @@ class ViewMessage(msgspec.Struct):
 decode_send = msgspec.json.Decoder(SendCommand, strict=False).decode
 read_send_message = HeaderReader(SendMessage, is_strict=True)
 read_send_message_v1 = HeaderReader(SendMessageV1, is_strict=True)
+read_send_result = HeaderReader(SendResult)
 read_pull_message = HeaderReader(PullMessage, is_strict=True)
 read_queue_only = HeaderReader(QueueOnly)
 read_search_offset = HeaderReader(SearchOffset)
