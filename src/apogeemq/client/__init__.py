@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from apogeemq.client.consuming.consumer import Consumer
 from apogeemq.client.consuming.incoming import ConsumedMessage
-from apogeemq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
+from apogeemq.client.consuming.pulling.lite_pull_consumer import LitePullConsumer
+from apogeemq.client.consuming.pulling.pull_consumer import PullConsumer
+from apogeemq.client.consuming.pulling.pull_result import PullResult, PullStatus, RawPullResult
+from apogeemq.client.options import ClientOptions, ConsumerOptions, LitePullOptions, ProducerOptions, PullOptions
 from apogeemq.client.producing.producer import Producer
-from apogeemq.model.messages import Message, SendResult, SendStatus
+from apogeemq.model.messages import Message, ReceivedMessage, SendResult, SendStatus
 from apogeemq.model.queues import MessageQueue
 
 __all__ = [
@@ -14,10 +17,18 @@ __all__ = [
     "ConsumedMessage",
     "Consumer",
     "ConsumerOptions",
+    "LitePullConsumer",
+    "LitePullOptions",
     "Message",
     "MessageQueue",
     "Producer",
     "ProducerOptions",
+    "PullConsumer",
+    "PullOptions",
+    "PullResult",
+    "PullStatus",
+    "RawPullResult",
+    "ReceivedMessage",
     "SendResult",
     "SendStatus",
 ]

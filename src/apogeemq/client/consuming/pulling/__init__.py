@@ -1,0 +1,1 @@
+"""Consumers whose programs ask for messages when they want them."""

@@ -1,0 +1,308 @@
+"""The lite pull consumer: a program asks for messages when it wants them, and they have been pulled already."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+
+from apogeemq.client.consuming.group_rules import from_where, message_model
+from apogeemq.client.consuming.membership import check_start, strategy_named
+from apogeemq.client.consuming.pulling.lite_pull_session import LitePullSession
+from apogeemq.client.consuming.pulling.pulling_consumer import PullingConsumer
+from apogeemq.client.consuming.rebalance import Strategy
+from apogeemq.client.instance import ClientInstance
+from apogeemq.client.namespaces import with_namespace, without_namespace
+from apogeemq.client.options import ClientOptions, LitePullOptions
+from apogeemq.client.route_info import readable_queues
+from apogeemq.errors import ConfigError, OffsetIllegal, WrongState
+from apogeemq.filter.subscriptions import subscription_of
+from apogeemq.model.messages import ReceivedMessage
+from apogeemq.model.queues import MessageQueue
+from apogeemq.model.subscriptions import CONSUME_ACTIVELY, EVERY_TAG, SubscriptionData
+from apogeemq.protocol.bodies.heartbeat import ConsumerData
+from apogeemq.runtime.clock import now_ms
+
+log = logging.getLogger(__name__)
+
+# Told of a topic and its queues: all that can be read, or those that are read here.
+QueueListener = Callable[[str, frozenset[MessageQueue]], None]
+
+
+class LitePullConsumer(PullingConsumer):
+    """Use as `async with LitePullConsumer(…, group="billing", topic="orders") as consumer:` and then
+    `messages = await consumer.poll()`, or `async for message in consumer:`.
+
+    Members of a group that subscribe share the queues of their topics. One that is assigned queues reads those. With
+    `auto_commit`, a poll says that what the polls before it gave has been dealt with; otherwise call `commit`. One
+    task at a time polls.
+    """
+
+    def __init__(
+        self,
+        name_server: str = "",
+        group: str = "",
+        topic: str = "",
+        *,
+        tags: str = EVERY_TAG,
+        subscriptions: Mapping[str, str] | None = None,
+        options: LitePullOptions | None = None,
+        client: ClientOptions | None = None,
+        strategy: Strategy | None = None,
+        on_rebalance: QueueListener | None = None,
+    ) -> None:
+        """One `topic` with its `tags`, or several `subscriptions` from topic to tags (`*` for all); or none, to
+        `subscribe` or `assign` later. `on_rebalance` is told when other queues of a topic are read than before."""
+        super().__init__(name_server, group, client)
+        self.options = options or LitePullOptions()
+        self._strategy = strategy or strategy_named(self.options.rebalance)
+        check_start(self.options.start_from)
+        self._on_rebalance = on_rebalance
+        self._subscriptions: dict[str, SubscriptionData] = {}
+        self._assigned: frozenset[MessageQueue] | None = None  # None: not told to read any by themselves
+        self._listeners: dict[str, _Listener] = {}
+        self._session: LitePullSession | None = None
+        for name, expression in {**(subscriptions or {}), **({topic: tags} if topic else {})}.items():
+            self._want(name, expression)
+
+    def _want(self, topic: str, tags: str) -> str:
+        name = with_namespace(topic, self._client.namespace)
+        if not name:
+            raise ConfigError("a topic has a name")
+        self._subscriptions[name] = subscription_of(name, tags, sub_version=now_ms())
+        return name
+
+    # -- what to read ----------------------------------------------------------------------------------------
+
+    async def subscribe(self, topic: str, tags: str = EVERY_TAG) -> None:
+        """Share the queues of a topic with the other members of the group. When it runs, it has its queues
+        afterwards. WrongState after an `assign`; NoRoute when nobody serves the topic."""
+        if self._assigned is not None:
+            raise WrongState(f"the consumer {self.group} was assigned queues: it cannot subscribe to {topic} as well")
+        self._want(topic, tags)
+        if self._session is not None:
+            await self._session.subscribe(self._topics, self._strategy)
+
+    async def unsubscribe(self, topic: str) -> None:
+        """The queues of the topic go to the other members."""
+        name = with_namespace(topic, self._client.namespace)
+        if self._assigned is not None or self._subscriptions.pop(name, None) is None:
+            raise WrongState(f"the consumer {self.group} does not subscribe to {topic}")
+        if self._session is not None:
+            await self._session.subscribe(self._topics, self._strategy)
+
+    async def assign(self, queues: Iterable[MessageQueue], tags: str = EVERY_TAG) -> None:
+        """Read these queues and no others, whoever else reads them. WrongState after a `subscribe`."""
+        if self._assigned is None and self._subscriptions:
+            raise WrongState(f"the consumer {self.group} subscribes to topics: it cannot be assigned queues as well")
+        self._assigned = frozenset(self._own(queue) for queue in queues)
+        self._subscriptions = {
+            queue.topic: subscription_of(queue.topic, tags, sub_version=now_ms()) for queue in self._assigned
+        }
+        if self._session is not None:
+            await self._session.assign(self._assigned_queues)
+
+    @property
+    def assignment(self) -> frozenset[MessageQueue]:
+        """The queues that are read here at the moment."""
+        return frozenset(self._shown(queue) for queue in self._running_session.readers)
+
+    def _topics(self) -> list[str]:
+        return list(self._subscriptions)
+
+    def _assigned_queues(self) -> frozenset[MessageQueue]:
+        return self._assigned or frozenset()
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    async def _begin(self, instance: ClientInstance) -> None:
+        session = self._session = LitePullSession(
+            instance, self.group, self.options, lambda topic: self._subscriptions.get(topic), self._rebalanced
+        )
+        await session.begin()
+        if self._assigned is not None:
+            await session.assign(self._assigned_queues)
+        elif self._subscriptions:
+            await session.subscribe(self._topics, self._strategy)
+        for topic in self._listeners:
+            await self._begin_listening(instance, topic)
+
+    async def _end(self, *, is_done: bool) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.end(is_done=is_done)
+
+    @property
+    def _running_session(self) -> LitePullSession:
+        if self._session is None:
+            raise WrongState(f"the consumer {self.group} is not running; use it in `async with`, or start it")
+        return self._session
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    async def poll(
+        self, timeout_seconds: float | None = None, *, max_messages: int | None = None
+    ) -> list[ReceivedMessage]:
+        """What has been pulled, at most `pull_batch` messages unless told otherwise; waits for the first so long, and
+        gives none when none came. Whoever is cancelled here has been given nothing."""
+        wait_seconds = self.options.poll_timeout_seconds if timeout_seconds is None else timeout_seconds
+        count = self.options.pull_batch if max_messages is None else max_messages
+        if wait_seconds < 0 or count < 1:
+            raise ConfigError(
+                f"poll of {count} messages in {wait_seconds} s: expected at least 1, and no negative time"
+            )
+        return await self._poll(count, wait_seconds)
+
+    async def _poll(self, count: int, timeout_seconds: float | None) -> list[ReceivedMessage]:
+        session = self._running_session
+        if session.membership is None:
+            raise WrongState(f"the consumer {self.group} reads nothing: subscribe to a topic, or assign queues")
+        taken = await session.take(count, timeout_seconds)
+        if namespace := self._client.namespace:
+            for message in taken:
+                message.queue = self._shown(message.queue)
+                message.topic = without_namespace(message.topic, namespace)
+        return list(taken)
+
+    def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        messages = await self._poll(1, None)
+        if not messages:  # stopped
+            raise StopAsyncIteration
+        return messages[0]
+
+    def pause(self, *queues: MessageQueue) -> None:
+        """Polls give nothing of these queues until they are resumed. WrongState when one is not read here."""
+        for reader in [self._running_session.reader(self._own(queue)) for queue in queues]:
+            reader.pause()
+
+    def resume(self, *queues: MessageQueue) -> None:
+        for reader in [self._running_session.reader(self._own(queue)) for queue in queues]:
+            reader.resume()
+        self._running_session.cache.resume()
+
+    @property
+    def paused(self) -> frozenset[MessageQueue]:
+        readers = self._running_session.readers
+        return frozenset(self._shown(queue) for queue, reader in readers.items() if reader.is_paused)
+
+    # -- offsets ---------------------------------------------------------------------------------------------
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """The next message of the queue is the one with this offset, whatever was pulled before. WrongState when the
+        queue is not read here, OffsetIllegal when it has no such offset."""
+        self._running_session.reader(self._own(queue))
+        lowest, highest = await self.min_offset(queue), await self.max_offset(queue)
+        if not lowest <= offset <= highest:
+            raise OffsetIllegal(f"no seek of {queue} to {offset}: it has the offsets {lowest} to {highest}")
+        self._seek(queue, offset)
+
+    async def seek_to_beginning(self, *queues: MessageQueue) -> None:
+        """To the oldest message that is still there; of all queues that are read here when none is named."""
+        await self._seek_all(queues, self.min_offset)
+
+    async def seek_to_end(self, *queues: MessageQueue) -> None:
+        """Only what comes from now on; of all queues that are read here when none is named."""
+        await self._seek_all(queues, self.max_offset)
+
+    async def seek_to_time(self, time_ms: int, *queues: MessageQueue) -> None:
+        """To the first message stored at that time or later; of all queues that are read here when none is named."""
+        await self._seek_all(queues, lambda queue: self.offset_for_time(queue, time_ms))
+
+    async def _seek_all(
+        self, queues: Iterable[MessageQueue], offset_of: Callable[[MessageQueue], Awaitable[int]]
+    ) -> None:
+        for queue in tuple(queues) or self.assignment:
+            self._running_session.reader(self._own(queue))
+            self._seek(queue, await offset_of(queue))
+
+    def _seek(self, queue: MessageQueue, offset: int) -> None:
+        self._running_session.reader(self._own(queue)).seek(offset)
+
+    def position(self, queue: MessageQueue) -> int:
+        """The offset of the message of this queue that polls give next."""
+        return self._running_session.position(self._own(queue))
+
+    async def commit(self, queues: Iterable[MessageQueue] | Mapping[MessageQueue, int] | None = None) -> None:
+        """Keep how far the program is: it is done with all that polls gave of these queues, or of all.
+
+        With offsets, keep those: each is that of the next message to read. When this returns, the brokers have it.
+        Raises WrongState for a queue that is not read here any more: what was read of it comes to its new reader.
+        """
+        session = self._running_session
+        if isinstance(queues, Mapping):
+            offsets = {self._own(queue): offset for queue, offset in queues.items()}
+        elif queues is not None:
+            chosen = [self._own(queue) for queue in queues]
+            for queue in chosen:
+                session.reader(queue)
+            offsets = session.given(chosen)
+        else:
+            offsets = session.given(session.readers)
+        await session.commit(offsets)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Where the group goes on in a queue after a restart; None when nothing was committed."""
+        if not self.options.is_broadcasting:
+            return await super().committed(queue)
+        offset = await self._running_session.positions.read(self._own(queue))
+        return offset if offset >= 0 else None
+
+    # -- changes ---------------------------------------------------------------------------------------------
+
+    async def on_queues_changed(self, topic: str, listener: QueueListener) -> None:
+        """From now on, or from the start, the listener is told when a topic has other queues than before."""
+        self._listeners[topic] = _Listener(listener)
+        if self._instance is not None:
+            await self._begin_listening(self._instance, topic)
+
+    async def _begin_listening(self, instance: ClientInstance, topic: str) -> None:
+        name = with_namespace(topic, self._client.namespace)
+        route = await instance.routes.get(name)
+        self._listeners[topic].queues = frozenset(readable_queues(topic, route))
+
+    def routes_changed(self, topic: str) -> None:
+        session, shown = self._session, without_namespace(topic, self._client.namespace)
+        if session is not None and session.membership is not None and topic in self._subscriptions:
+            session.membership.rebalance_soon()
+        listener = self._listeners.get(shown)
+        if listener is None or listener.queues is None or self._instance is None:
+            return
+        route = self._instance.routes.known(topic)
+        queues = frozenset(readable_queues(shown, route)) if route is not None else frozenset()
+        if queues != listener.queues:
+            listener.queues = queues
+            _tell(listener.call, shown, queues)
+
+    def ids_changed(self) -> None:
+        if self._session is not None and self._session.membership is not None:
+            self._session.membership.rebalance_soon()
+
+    def _rebalanced(self, topic: str) -> None:
+        if self._on_rebalance is not None and self._session is not None:
+            read = frozenset(self._shown(queue) for queue in self._session.readers if queue.topic == topic)
+            _tell(self._on_rebalance, without_namespace(topic, self._client.namespace), read)
+
+    def consumer_data(self) -> ConsumerData:
+        return ConsumerData(
+            self.group,
+            CONSUME_ACTIVELY,
+            message_model(is_broadcasting=self.options.is_broadcasting),
+            from_where(self.options.start_from),
+            [] if self._assigned is not None else list(self._subscriptions.values()),
+            bool(self._client.unit_name),
+        )
+
+
+class _Listener:
+    def __init__(self, call: QueueListener) -> None:
+        self.call = call
+        self.queues: frozenset[MessageQueue] | None = None  # None: not known yet
+
+
+def _tell(listener: QueueListener, topic: str, queues: frozenset[MessageQueue]) -> None:
+    try:
+        listener(topic, queues)
+    except Exception:  # it is the program's; we go on
+        log.exception("a listener to the queues of %s failed", topic)
