@@ -1,0 +1,27 @@
+"""The client without `await`: the same classes, names and errors as `apogeemq.client`, for programs without asyncio.
+
+The work is done in one background thread for the whole process. Threads may share clients. A forked child makes its
+own clients.
+"""
+
+from __future__ import annotations
+
+from apogeemq.blocking.consumer import Consumer
+from apogeemq.blocking.messages import ConsumedMessage
+from apogeemq.blocking.producer import Producer
+from apogeemq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
+from apogeemq.model.messages import Message, SendResult, SendStatus
+from apogeemq.model.queues import MessageQueue
+
+__all__ = [
+    "ClientOptions",
+    "ConsumedMessage",
+    "Consumer",
+    "ConsumerOptions",
+    "Message",
+    "MessageQueue",
+    "Producer",
+    "ProducerOptions",
+    "SendResult",
+    "SendStatus",
+]

@@ -1,0 +1,114 @@
+"""The producer without `await`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+
+from apogeemq import client as asynchronous
+from apogeemq.blocking.queries import TopicQueries
+from apogeemq.client.options import ClientOptions, ProducerOptions
+from apogeemq.client.producing.producer import QueueSelector
+from apogeemq.model.messages import Message, SendResult
+from apogeemq.model.queues import MessageQueue
+
+
+class Producer(TopicQueries):
+    """Use as `with Producer("127.0.0.1:9876", group="orders") as producer: …`, or call `start` and `stop`.
+
+    Threads may share one.
+    """
+
+    def __init__(
+        self,
+        name_server: str = "",
+        group: str = "",
+        *,
+        options: ProducerOptions | None = None,
+        client: ClientOptions | None = None,
+    ) -> None:
+        """Without a name server: from the environment (NAMESRV_ADDR), as Apache's clients."""
+        self._producer = asynchronous.Producer(name_server, group, options=options, client=client)
+        super().__init__(self._producer, self._producer)
+
+    @property
+    def options(self) -> ProducerOptions:
+        return self._producer.options
+
+    def send(
+        self,
+        topic: str | Message,
+        body: bytes = b"",
+        *,
+        tags: str = "",
+        keys: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        sharding_key: str = "",
+        delay_level: int = 0,
+        queue: MessageQueue | QueueSelector | None = None,
+        timeout_seconds: float | None = None,
+    ) -> SendResult:
+        """Send one message and wait until a broker has it.
+
+        A `queue`, or a function that chooses one, is kept to: another broker is tried only where the choice is ours.
+        The function must not call clients. Raises MessageIllegal, NoRoute, RemoteRefused, SendFailed.
+        """
+        return self._call(
+            self._producer.send(
+                topic,
+                body,
+                tags=tags,
+                keys=keys,
+                properties=properties,
+                sharding_key=sharding_key,
+                delay_level=delay_level,
+                queue=queue,
+                timeout_seconds=timeout_seconds,
+            )
+        )
+
+    def send_soon(self, message: Message) -> Future[SendResult]:
+        """Send without waiting for the answer; the future given has the result or the error.
+
+        Waits only while too much is on its way. With `linger_seconds`, messages that may be are put into batches.
+        """
+        return self._call(self._send_soon(message))
+
+    async def _send_soon(self, message: Message) -> Future[SendResult]:
+        return _for_threads(await self._producer.send_soon(message))
+
+    def flush(self) -> None:
+        """Wait until everything of `send_soon` has its answer, whatever that is."""
+        self._call(self._producer.flush())
+
+    def send_batch(
+        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout_seconds: float | None = None
+    ) -> SendResult:
+        """Several messages of one topic in one request: a broker takes all or none."""
+        return self._call(self._producer.send_batch(messages, queue=queue, timeout_seconds=timeout_seconds))
+
+    def send_one_way(self, message: Message, *, queue: MessageQueue | None = None) -> None:
+        """Send and expect no answer: fast, and nobody knows whether it arrived."""
+        self._call(self._producer.send_one_way(message, queue=queue))
+
+    def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The queues messages to the topic may go to."""
+        return self._call(self._producer.queues(topic))
+
+
+def _for_threads(sending: asyncio.Future[SendResult]) -> Future[SendResult]:
+    """The same outcome for a future any thread may wait for. It cannot be cancelled: the message is on its way."""
+    shared: Future[SendResult] = Future()
+    shared.set_running_or_notify_cancel()
+
+    def ended(done: asyncio.Future[SendResult]) -> None:
+        if done.cancelled():
+            shared.set_exception(asyncio.CancelledError())
+        elif (error := done.exception()) is not None:
+            shared.set_exception(error)
+        else:
+            shared.set_result(done.result())
+
+    sending.add_done_callback(ended)
+    return shared
