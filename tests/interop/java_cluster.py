@@ -100,6 +100,10 @@ class Client:
     def stop(self) -> None:
         self.shell.stop_clients([self.name])
 
+    def leave(self) -> None:
+        """Stop, but what it was given can still be asked for."""
+        self.shell.call("stop", names=[self.name], keepsInboxes=True)
+
 
 def received(
     count: int, *consumers: Client, deliveries: bool = False, timeout_s: float = RECEIVE_TIMEOUT_S

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import functools
 import itertools
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -175,14 +176,17 @@ class Inbox:
     def __init__(self, consumer: Consumer, hold_seconds: float = 0.0) -> None:
         self.consumer = consumer
         self.messages: list[ConsumedMessage] = []
+        self.times: list[tuple[ConsumedMessage, int, int]] = []  # when a message was begun with, and ended
         self.refuses: Callable[[ConsumedMessage], bool] = lambda message: False
         self._hold_seconds = hold_seconds
         consumer.on_message(self._take)
 
     async def _take(self, message: ConsumedMessage) -> None:
         self.messages.append(message)
+        begun = time.monotonic_ns()
         if self._hold_seconds:
             await asyncio.sleep(self._hold_seconds)
+        self.times.append((message, begun, time.monotonic_ns()))
         if self.refuses(message):
             raise Refused
 

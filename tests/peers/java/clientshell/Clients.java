@@ -53,7 +53,9 @@ final class Clients {
         List<Thread> stopping = new ArrayList<>();
         for (Object name : args.getJSONArray("names")) {
             Object client = clients.remove(name);
-            PushConsumers.inboxes.remove(name);
+            if (!args.getBooleanValue("keepsInboxes")) {
+                PushConsumers.inboxes.remove(name);
+            }
             if (client != null) {
                 Thread thread = new Thread(() -> shutdown(client));
                 thread.start();

@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -32,6 +33,11 @@ final class PushConsumers {
         Clients.configured(consumer, args);
         for (String topic : args.getJSONObject("topics").keySet()) {
             consumer.subscribe(topic, args.getJSONObject("topics").getString(topic));
+        }
+        if (args.containsKey("strategy")) {
+            consumer.setAllocateMessageQueueStrategy((AllocateMessageQueueStrategy) Class.forName(
+                "org.apache.rocketmq.client.consumer.rebalance." + args.getString("strategy"))
+                .getDeclaredConstructor().newInstance());
         }
         Listener listener = new Listener(args);
         if (args.getBooleanValue("orderly")) {
@@ -85,6 +91,7 @@ final class PushConsumers {
         boolean takes(List<MessageExt> messages, MessageQueue exclusive) {
             String other = exclusive == null ? null : inListener.putIfAbsent(exclusive, name);
             boolean taken = true;
+            List<Map<String, Object>> maps = new ArrayList<>();
             synchronized (arrival) {
                 for (MessageExt message : messages) {
                     boolean isTaken = refusedPrefix == null || message.getReconsumeTimes() >= refusedTimes
@@ -93,6 +100,8 @@ final class PushConsumers {
                     map.put("taken", isTaken);
                     map.put("together", messages.size());
                     map.put("overlaps", other);
+                    map.put("begunNs", System.nanoTime());
+                    maps.add(map);
                     inbox.add(map);
                     taken &= isTaken;
                 }
@@ -104,6 +113,9 @@ final class PushConsumers {
                 } catch (InterruptedException e) {
                     Thread.currentThread().interrupt();
                 }
+            }
+            synchronized (arrival) {
+                maps.forEach(map -> map.put("endedNs", System.nanoTime()));
             }
             if (exclusive != null && other == null) {
                 inListener.remove(exclusive);
@@ -133,7 +145,9 @@ final class PushConsumers {
             }
             Map<String, Object> all = new TreeMap<>();
             for (String name : names) {
-                all.put(name, new ArrayList<>(inboxes.get(name)));
+                List<Map<String, Object>> copies = new ArrayList<>();
+                inboxes.get(name).forEach(map -> copies.add(new TreeMap<>(map)));
+                all.put(name, copies);
             }
             return all;
         }
