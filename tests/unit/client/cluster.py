@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -65,10 +65,13 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(folder: Path, *brokers: str, **properties: str) -> AsyncIterator[Cluster]:
-    """With these brokers, or one called broker-a. At the end no task of a client may be left."""
-    async with name_server(folder / "names") as (names, address), AsyncExitStack() as stack:
-        made = Cluster(folder, names, address, stack)
+async def cluster(
+    folder: Path, *brokers: str, names: Mapping[str, str] | None = None, **properties: str
+) -> AsyncIterator[Cluster]:
+    """With these brokers, or one called broker-a; `names` are properties of the name server, the others of brokers.
+    At the end no task of a client may be left."""
+    async with name_server(folder / "names", names) as (server, address), AsyncExitStack() as stack:
+        made = Cluster(folder, server, address, stack)
         for name in brokers or ("broker-a",):
             await made.add_broker(name, **properties)
         before = asyncio.all_tasks()
