@@ -94,7 +94,17 @@ class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_cached_per_queue: int = 1000
     max_cached_bytes_per_queue: int = 100 * MIB
     max_span_per_queue: int = 2000
-    max_retries: int = 16
+    # The same for all queues of a topic together, shared evenly. 0: no limit but those of each queue.
+    max_cached_per_topic: int = 0
+    max_cached_bytes_per_topic: int = 0
+    # How often a message comes again before it is a dead letter. -1: 16 times; of an ordered group, without end.
+    max_retries: int = -1
+    # An ordered message that failed is tried again after so long, and its queue waits for it; 0.01 to 30.
+    suspend_seconds: float = 1.0
+    # A message the program has neither acknowledged nor returned by then is sent back. Ordered ones may take longer.
+    consume_timeout_seconds: float = 15 * 60.0
+    # At the end, handlers that are at work may take so long to finish; then they are cancelled.
+    stop_grace_seconds: float = 5.0
     offset_persist_seconds: float = 5.0
     rebalance_seconds: float = 20.0
     suspend_ms: int = 15_000

@@ -23,7 +23,7 @@ def test_the_consumer_is_set_as_the_java_one() -> None:
     assert (options.pull_batch, options.suspend_ms, options.pull_timeout_seconds) == (32, 15_000, 30.0)
     assert options.max_cached_per_queue == 1000
     assert options.max_cached_bytes_per_queue == 100 * 1024 * 1024
-    assert (options.max_span_per_queue, options.max_retries) == (2000, 16)
+    assert (options.max_span_per_queue, options.max_retries) == (2000, -1)
     assert (options.offset_persist_seconds, options.rebalance_seconds) == (5.0, 20.0)
 
 

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from types import TracebackType
 from typing import Final, Self
 
-from apogeemq.client.consuming.delivery import Delivery
+from apogeemq.client.consuming.figures import Figures
 from apogeemq.client.consuming.group_rules import checked_group, from_where, message_model
-from apogeemq.client.consuming.incoming import ConsumedMessage
+from apogeemq.client.consuming.incoming import ConsumedMessage, message_of
 from apogeemq.client.consuming.membership import Membership, check_start, strategy_named
 from apogeemq.client.consuming.offset_store import LocalOffsets, OffsetStore, RemoteOffsets, local_folder
+from apogeemq.client.consuming.pushing.delivery import Delivery, OrderedDelivery
+from apogeemq.client.consuming.pushing.returning import BroadcastReturns, Returns
+from apogeemq.client.consuming.pushing.running_info import as_properties, running_info, stacks
+from apogeemq.client.consuming.pushing.working import Handler, Handlers
 from apogeemq.client.consuming.queue_reader import Reading
 from apogeemq.client.consuming.rebalance import Strategy
+from apogeemq.client.consuming.subscribing import Subscriptions
 from apogeemq.client.instance import ClientInstance, joined_instance
 from apogeemq.client.namespaces import with_namespace
 from apogeemq.client.options import ClientOptions, ConsumerOptions
 from apogeemq.client.queries import TopicQueries
-from apogeemq.errors import ApogeeError, ConfigError, WrongState
-from apogeemq.filter.subscriptions import subscription_of
-from apogeemq.model.subscriptions import CONSUME_TYPES, EVERY_TAG, SubscriptionData
-from apogeemq.model.topics import retry_topic
+from apogeemq.errors import ConfigError, WrongState
+from apogeemq.model.queues import MessageQueue
+from apogeemq.model.subscriptions import CONSUME_TYPES, EVERY_TAG
+from apogeemq.protocol.bodies import consumers as bodies
 from apogeemq.protocol.bodies.heartbeat import ConsumerData
-from apogeemq.protocol.headers.broker import SendBack
+from apogeemq.protocol.record import decode_record
 from apogeemq.runtime.clock import now_ms
-
-log = logging.getLogger(__name__)
+from apogeemq.runtime.tasks import Tasks
 
 _PASSIVELY: Final = CONSUME_TYPES[1]
-
-Handler = Callable[[ConsumedMessage], Awaitable[None]]
+_EXPIRY_CHECKS: Final = 15  # in the time a message may take
+_SUSPEND_SECONDS: Final = (0.01, 30.0)
 
 
 class Consumer(TopicQueries):
@@ -61,24 +64,24 @@ class Consumer(TopicQueries):
         self.options = options or ConsumerOptions()
         self.is_ordered = ordered
         self.group = with_namespace(checked_group(group), self._client.namespace)
-        self._subscriptions: dict[str, SubscriptionData] = {}
-        for name, expression in {**(subscriptions or {}), **({topic: tags} if topic else {})}.items():
-            self._subscribe(name, expression)
-        if not self.options.is_broadcasting:
-            self._subscribe(retry_topic(self.group), EVERY_TAG)
+        self._subscriptions = Subscriptions(
+            self.group,
+            {**(subscriptions or {}), **({topic: tags} if topic else {})},
+            self._client.namespace,
+            has_retries=not self.options.is_broadcasting,
+        )
         self._strategy = strategy or strategy_named(self.options.rebalance)
         check_start(self.options.start_from)
         self._instance: ClientInstance | None = None
         self._membership: Membership | None = None
         self._delivery: Delivery | None = None
         self._offsets: OffsetStore | None = None
-        self._persisting: asyncio.Task[None] | None = None
         self._handler: Handler | None = None
+        self._handlers = Handlers()
+        self._figures = Figures()
+        self._tasks = Tasks()
+        self._started_ms = 0
         self._has_ended = False
-
-    def _subscribe(self, topic: str, expression: str) -> None:
-        name = with_namespace(topic, self._client.namespace)
-        self._subscriptions[name] = subscription_of(name, expression, sub_version=now_ms())
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -86,11 +89,12 @@ class Consumer(TopicQueries):
         """Joins the group. WrongState when it runs already or has ended, or the group is in use in this process."""
         if self._instance is not None or self._has_ended:
             raise WrongState(f"the consumer {self.group} {'has ended' if self._has_ended else 'is running already'}")
-        if not any(topic != retry_topic(self.group) for topic in self._subscriptions):
+        if not self._subscriptions.own_topics:
             raise ConfigError(f"the consumer {self.group} subscribes to no topic")
         instance = joined_instance(self._name_server, self._client)
         instance.add_consumer(self)
         self._instance = instance
+        self._started_ms = now_ms()
         try:
             await self._join(instance)
         except BaseException:
@@ -98,50 +102,67 @@ class Consumer(TopicQueries):
             raise
 
     async def _join(self, instance: ClientInstance) -> None:
-        self._offsets = await self._offset_store(instance)
-        self._delivery = Delivery(self._send_back, is_ordered=self.is_ordered)
+        self._offsets = offsets = await self._offset_store(instance)
+        self._delivery = delivery = self._new_delivery(instance)
+        options = self.options
         reading = Reading(
             instance,
             self.group,
-            self.options,
-            self._offsets,
+            options,
+            offsets,
             self._subscriptions.get,
-            self._delivery.deliver,
+            delivery.deliver,
             self.is_ordered,
             self._client.namespace,
+            figures=self._figures,
+            max_cached_per_topic=options.max_cached_per_topic,
+            max_cached_bytes_per_topic=options.max_cached_bytes_per_topic,
         )
-        for topic in self._subscriptions:
-            if topic != retry_topic(self.group):  # that one is made by our first heartbeat
-                await instance.routes.get(topic)
+        for topic in self._subscriptions.own_topics:  # the retry topic is made by our first heartbeat
+            await instance.routes.get(topic)
         await instance.heartbeat()
-        self._membership = Membership(reading, lambda: list(self._subscriptions), self._strategy)
+        self._membership = Membership(reading, lambda: self._subscriptions.topics, self._strategy)
         self._membership.start()
-        self._persisting = asyncio.ensure_future(self._keep_offsets(self._offsets))
+        self._tasks.repeat(lambda: options.offset_persist_seconds, offsets.persist)
+        self._tasks.repeat(lambda: options.consume_timeout_seconds / _EXPIRY_CHECKS, self._give_back_expired)
 
     async def _offset_store(self, instance: ClientInstance) -> OffsetStore:
         if not self.options.is_broadcasting:
             return RemoteOffsets(instance, self.group)
-        folder = local_folder(self.options.local_offset_dir)
-        offsets = LocalOffsets(folder, instance.lasting_id, self.group)
+        offsets = LocalOffsets(local_folder(self.options.local_offset_dir), instance.lasting_id, self.group)
         await offsets.load()
         return offsets
 
+    def _new_delivery(self, instance: ClientInstance) -> Delivery:
+        kind = BroadcastReturns if self.options.is_broadcasting else Returns
+        returns = kind(instance, self.group, self.options.max_retries, is_ordered=self.is_ordered)
+        if not self.is_ordered:
+            return Delivery(returns, self._figures)
+        shortest, longest = _SUSPEND_SECONDS
+        return OrderedDelivery(returns, self._figures, min(max(self.options.suspend_seconds, shortest), longest))
+
     async def stop(self) -> None:
-        """Leaves the group: what was acknowledged is kept, what was not comes to another member."""
-        instance, self._instance, self._has_ended = self._instance, None, True
-        if instance is None:
+        """Leaves the group. Handlers at work may finish, as long as the options say; what was acknowledged by then is
+        kept, what was not comes to another member."""
+        instance, is_first, self._has_ended = self._instance, not self._has_ended, True
+        if instance is None or not is_first:
             return
         if self._delivery is not None:
             self._delivery.close()
-        if self._persisting is not None:
-            self._persisting.cancel()
+        if self._membership is not None:
+            self._membership.halt()
         try:
-            await self._leave()
+            await self._handlers.finish(self.options.stop_grace_seconds)
         finally:
-            await instance.remove_consumer(self)
+            try:
+                await self._leave()
+            finally:
+                self._instance = None
+                await instance.remove_consumer(self)
 
     async def _leave(self) -> None:
         try:
+            await self._tasks.cancel_all()
             if self._membership is not None:
                 await self._membership.stop()
         finally:
@@ -178,63 +199,60 @@ class Consumer(TopicQueries):
         """Call the handler for every message, so many at once, until the consumer is stopped."""
         if self._handler is None:
             raise WrongState(f"the consumer {self.group} has no handler; decorate one with @consumer.on_message")
-        handler = self._handler
-        async with asyncio.TaskGroup() as workers:
-            for _ in range(concurrency):
-                workers.create_task(self._work(handler))
-
-    async def _work(self, handler: Handler) -> None:
-        async for message in self:
-            try:
-                await handler(message)
-            except Exception:
-                log.exception("%r was not dealt with and will come again", message)
-                await message.retry()
-            else:
-                await message.ack()
+        await self._handlers.run(self._handler, self._running_delivery.take, concurrency)
 
     @property
     def _running(self) -> ClientInstance:
         if self._instance is None:
-            raise WrongState(f"the consumer {self.group} is not running; use it in `async with`, or start it")
+            raise self._not_running()
         return self._instance
 
     @property
     def _running_delivery(self) -> Delivery:
         if self._delivery is None:
-            raise WrongState(f"the consumer {self.group} is not running; use it in `async with`, or start it")
+            raise self._not_running()
         return self._delivery
 
-    async def _send_back(self, message: ConsumedMessage, delay_level: int) -> bool:
-        if self.options.is_broadcasting:
-            log.warning("%r failed; a broadcasting group has no retries", message)
-            return True
-        instance = self._instance
-        address = instance.master_of(message.queue.broker_name) if instance is not None else None
-        if instance is None or address is None:
-            return False
-        header = SendBack(
-            message.physical_offset,
-            self.group,
-            delay_level,
-            originMsgId=message.message_id,
-            originTopic=message.topic,
-            maxReconsumeTimes=self.options.max_retries,
-        )
-        try:
-            await instance.calls.send_back(address, header)
-        except ApogeeError as error:
-            log.warning("%r could not be sent back and is tried here again: %s", message, error)
-            return False
-        return True
+    @property
+    def _running_membership(self) -> Membership:
+        if self._membership is None or self._has_ended:
+            raise self._not_running()
+        return self._membership
 
-    async def _keep_offsets(self, offsets: OffsetStore) -> None:
-        while True:
-            await asyncio.sleep(self.options.offset_persist_seconds)
-            try:
-                await offsets.persist()
-            except ApogeeError as error:
-                log.warning("offsets are not kept yet: %s", error)
+    def _not_running(self) -> WrongState:
+        return WrongState(f"the consumer {self.group} is not running; use it in `async with`, or start it")
+
+    async def _give_back_expired(self) -> None:
+        assert self._membership is not None and self._delivery is not None
+        readers = list(self._membership.readers.values())
+        await self._delivery.give_back_expired(readers, int(self.options.consume_timeout_seconds * 1000))
+
+    # -- while it runs ---------------------------------------------------------------------------------------
+
+    async def subscribe(self, topic: str, tags: str = EVERY_TAG) -> None:
+        """Want this topic too, or other tags of it. All members of a group must subscribe to the same."""
+        instance, membership = self._running, self._running_membership
+        await instance.routes.get(with_namespace(topic, self._client.namespace))
+        name = self._subscriptions.add(topic, tags)
+        await instance.heartbeat()  # first: a broker filters by what it was told
+        for queue, reader in membership.readers.items():
+            if queue.topic == name:
+                reader.pull_anew()
+        await membership.rebalanced()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Want this topic no more; what was acknowledged is kept."""
+        instance, membership = self._running, self._running_membership
+        if self._subscriptions.remove(topic) is not None:
+            await membership.rebalanced()
+            await instance.heartbeat()
+
+    def pause(self) -> None:
+        """Pull no more for the time being; what is here already still comes."""
+        self._running_membership.pause()
+
+    def resume(self) -> None:
+        self._running_membership.resume()
 
     # -- as a member -----------------------------------------------------------------------------------------
 
@@ -244,7 +262,7 @@ class Consumer(TopicQueries):
             _PASSIVELY,
             message_model(is_broadcasting=self.options.is_broadcasting),
             from_where(self.options.start_from),
-            list(self._subscriptions.values()),
+            self._subscriptions.all,
             bool(self._client.unit_name),
         )
 
@@ -256,3 +274,35 @@ class Consumer(TopicQueries):
         """A broker says that members came or went."""
         if self._membership is not None:
             self._membership.rebalance_soon()
+
+    def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
+        if self._membership is not None and not self._has_ended:
+            self._tasks.spawn(self._membership.reset(topic, offsets))
+
+    def offsets_of(self, topic: str) -> Mapping[MessageQueue, int]:
+        known = self._offsets.all_known() if self._offsets is not None else {}
+        return {queue: offset for queue, offset in known.items() if not topic or queue.topic == topic}
+
+    def running_info(self, *, with_stacks: bool) -> bodies.ConsumerRunningInfo:
+        instance, membership = self._running, self._running_membership
+        assert self._offsets is not None
+        properties = {
+            **as_properties(self.options),
+            "consumerGroup": self.group,
+            bodies.NAME_SERVERS: "".join(f"{address};" for address in instance.name_servers.book.addresses),
+            bodies.CONSUME_TYPE: _PASSIVELY,
+            bodies.IS_ORDERED: str(self.is_ordered).lower(),
+            bodies.HANDLERS_AT_ONCE: str(self._handlers.concurrency),
+            bodies.START_TIME: str(self._started_ms),
+        }
+        info = running_info(properties, self._subscriptions.all, membership.readers, self._offsets, self._figures)
+        info.stacks = stacks() if with_stacks else None
+        return info
+
+    def consume_directly(self, record: bytes, broker_name: str) -> Awaitable[bytes]:
+        """A broker gives a message outside of any order; ProtocolError when it is none."""
+        decoded = decode_record(record)
+        queue = MessageQueue(broker_name, decoded.queue_id, decoded.topic.decode(errors="replace"))
+        message = message_of(decoded, queue, self._client.namespace)
+        consuming = self._handlers.consume_directly(self._handler, message, is_ordered=self.is_ordered)
+        return asyncio.shield(asyncio.ensure_future(consuming))  # whoever asked may lose patience, handlers not

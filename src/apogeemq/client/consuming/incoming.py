@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from apogeemq.client.namespaces import without_namespace
 from apogeemq.errors import ProtocolError
 from apogeemq.model import properties as names
-from apogeemq.model.flags import COMPRESSED
+from apogeemq.model.flags import COMPRESSED, INNER_BATCH, NEED_UNWRAP
 from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
 from apogeemq.model.subscriptions import SubscriptionData
 from apogeemq.model.topics import RETRY_PREFIX
+from apogeemq.protocol.batch import decode_batch
 from apogeemq.protocol.compression import decompress
 from apogeemq.protocol.record import Record, decode_record
+
+_BATCH: Final = INNER_BATCH | NEED_UNWRAP
 
 # What becomes of a message: finished (None), or to come again after the delay of a level.
 Settle = Callable[["ConsumedMessage", int | None], Awaitable[None]]
@@ -27,13 +31,17 @@ class ConsumedMessage(ReceivedMessage):
 
     async def ack(self) -> None:
         """It has been dealt with. Calling it again does nothing."""
-        settle, self._settle = self._settle, None
+        settle = self.unsettle()
         if settle is not None:
             await settle(self, None)
 
     async def retry(self, delay_level: int = 0) -> None:
-        """It could not be dealt with: let it come again later, after a delay that grows unless a level is given."""
-        settle, self._settle = self._settle, None
+        """It could not be dealt with: let it come again later, after a delay that grows unless a level is given.
+
+        Level -1 gives it up: it goes to the group's dead letters. Of an ordered group, it comes again soon and the
+        next ones of its queue wait; other levels do not count there.
+        """
+        settle = self.unsettle()
         if settle is not None:
             await settle(self, delay_level)
 
@@ -45,12 +53,23 @@ class ConsumedMessage(ReceivedMessage):
         """Set by whoever hands the message out."""
         self._settle = settle
 
+    def unsettle(self) -> Settle | None:
+        """From now on nobody else settles it; None when somebody has."""
+        settle, self._settle = self._settle, None
+        return settle
+
 
 def messages_of(
-    data: bytes, queue: MessageQueue, subscription: SubscriptionData | None, namespace: str = ""
+    data: bytes,
+    queue: MessageQueue,
+    subscription: SubscriptionData | None,
+    namespace: str = "",
+    *,
+    first_offset: int = 0,
 ) -> list[ConsumedMessage]:
     """The messages of a pull that the subscription wants: a broker compares hashes of tags, we the tags themselves.
 
+    A record that holds a batch is unwrapped; of its messages those before `first_offset` have been here already.
     Raises ProtocolError.
     """
     wanted = subscription.tags_set if subscription is not None else frozenset()
@@ -60,9 +79,41 @@ def messages_of(
         record = decode_record(data, position)
         position += record.size
         message = message_of(record, queue, namespace)
-        if not wanted or message.tags in wanted:
+        if record.system_flag & _BATCH == _BATCH:
+            messages += (
+                inner
+                for inner in _unwrapped(message)
+                if inner.queue_offset >= first_offset and (not wanted or inner.tags in wanted)
+            )
+        elif not wanted or message.tags in wanted:
             messages.append(message)
     return messages
+
+
+def _unwrapped(batch: ConsumedMessage) -> list[ConsumedMessage]:
+    """The messages of a batch that its broker keeps as one record; as it is, when it is none."""
+    try:
+        inner = decode_batch(batch.body)
+    except ProtocolError:
+        return [batch]
+    return [
+        ConsumedMessage(
+            batch.topic,
+            batch.queue,
+            batch.queue_offset + number,
+            body,
+            properties,
+            physical_offset=batch.physical_offset,
+            store_host=batch.store_host,
+            store_time_ms=batch.store_time_ms,
+            born_host=batch.born_host,
+            born_time_ms=batch.born_time_ms,
+            reconsume_times=batch.reconsume_times,
+            system_flag=batch.system_flag,
+            flag=flag,
+        )
+        for number, (flag, body, properties) in enumerate(inner)
+    ]
 
 
 def message_of(record: Record, queue: MessageQueue, namespace: str = "") -> ConsumedMessage:

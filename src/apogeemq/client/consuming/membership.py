@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from apogeemq.client.broker_calls import NO_OFFSET
+from apogeemq.client.consuming.locks import QueueLocks, mark_locked
 from apogeemq.client.consuming.queue_reader import QueueReader, Reading
 from apogeemq.client.consuming.rebalance import STRATEGIES, Strategy, sorted_ids, sorted_queues
 from apogeemq.client.route_info import readable_queues
@@ -25,15 +26,8 @@ log = logging.getLogger(__name__)
 FIRST: Final = "first"
 LAST: Final = "last"
 _LOCK_PERIOD_SECONDS: Final = 20.0
-_LOCK_LIFE_MS: Final = 30_000
+_HAND_OVER_SECONDS: Final = 20.0  # for the program to settle what it has of an ordered queue that is leaving
 _RETRY_SECONDS: Final = 1.0
-
-
-class _Locks(NamedTuple):
-    """Queues whose brokers did not answer are in neither."""
-
-    held: set[MessageQueue]
-    refused: set[MessageQueue]
 
 
 class Membership:
@@ -52,6 +46,9 @@ class Membership:
         self._topics = topics
         self._strategy = strategy
         self.readers: dict[MessageQueue, QueueReader] = {}
+        self._leaving: dict[MessageQueue, tuple[QueueReader, asyncio.Task[None]]] = {}  # ordered ones, handed over
+        self._locks = QueueLocks(reading)
+        self._is_paused = False
         self._is_wanted = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self.is_settled = asyncio.Event()  # set after the first rebalance that reached everybody
@@ -59,16 +56,52 @@ class Membership:
     def start(self) -> None:
         self._is_wanted.set()
         self._tasks = [asyncio.ensure_future(self._keep_balanced())]
-        if self._reading.is_ordered:
+        if self._reading.uses_locks:
             self._tasks.append(asyncio.ensure_future(self._keep_locks()))
 
-    async def stop(self) -> None:
-        for task in self._tasks:
+    def halt(self) -> None:
+        """Nothing more is pulled or handed out; the queues stay ours, and what the program has still counts."""
+        for task in self._tasks[:1]:  # locks are kept
             task.cancel()
         for reader in self.readers.values():
+            reader.halt()
+
+    async def stop(self) -> None:
+        """Give all queues up. What is acknowledged from now on does not count any more."""
+        for task in self._tasks:
+            task.cancel()
+        for reader in (*self.readers.values(), *(reader for reader, _ in self._leaving.values())):
             reader.cancel()  # whatever becomes of the rest
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(self._remove(queue) for queue in tuple(self.readers)))
+        await asyncio.gather(
+            *(self._give_up(self.readers.pop(queue)) for queue in tuple(self.readers)),
+            *(task for _, task in self._leaving.values()),
+        )
+
+    def pause(self) -> None:
+        """No more pulls; what is here is still handed out."""
+        self._is_paused = True
+        for reader in self.readers.values():
+            reader.pause()
+
+    def resume(self) -> None:
+        self._is_paused = False
+        for reader in self.readers.values():
+            reader.resume()
+
+    async def reset(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on from these offsets, where the queue is ours.
+
+        Apache's clients pause for ten seconds between dropping what they have and setting the offset, for their
+        threads to come to rest. Here both happen in one turn of the loop: no acknowledgement of an old message and
+        no answer to an old pull can come in between, and neither counts afterwards.
+        """
+        for queue, offset in offsets.items():
+            reader = self.readers.get(queue)
+            if reader is not None and queue.topic == topic and offset >= 0:
+                log.info("%s is set to offset %d by its broker", queue, offset)
+                reader.seek(offset)
+        await self._reading.offsets.persist()
 
     def rebalance_soon(self) -> None:
         self._is_wanted.set()
@@ -147,10 +180,21 @@ class Membership:
         for queue, reader in tuple(self.readers.items()):
             if queue.topic == topic and (queue not in own or reader.process.is_pull_expired(moment_ms)):
                 await self._remove(queue)
-        new = [queue for queue in own if queue not in self.readers]
-        new_locked = (await self._lock(new)).held if self._reading.is_ordered and new else set(new)
+        new = [queue for queue in own if queue not in self.readers and queue not in self._leaving]
+        new_locked = (await self._locks.lock(new)).held if self._reading.uses_locks and new else set(new)
         added = [await self._add(queue) for queue in new if queue in new_locked]
-        return all(added) and len(new_locked) == len(new)
+        self._share_limits(topic)
+        return all(added) and len(new_locked) == len(new) and self._leaving.keys().isdisjoint(own)
+
+    def _share_limits(self, topic: str) -> None:
+        """What a topic may hold in all is divided by its queues that are read here."""
+        readers = [reader for queue, reader in self.readers.items() if queue.topic == topic]
+        messages, size = self._reading.max_cached_per_topic, self._reading.max_cached_bytes_per_topic
+        for reader in readers:
+            if messages > 0:
+                reader.max_cached = max(1, messages // len(readers))
+            if size > 0:
+                reader.max_cached_bytes = max(1, size // len(readers))
 
     async def _add(self, queue: MessageQueue) -> bool:
         try:
@@ -159,20 +203,38 @@ class Membership:
             log.warning("%s is not begun yet, its offset is not known: %s", queue, error)
             return False
         reader = self.readers[queue] = QueueReader(self._reading, queue, offset)
-        if self._reading.is_ordered:
-            self._mark_locked(reader)
+        if self._reading.uses_locks:
+            mark_locked(reader)
+        reader.is_paused = self._is_paused
         log.info("reading %s from offset %d", queue, offset)
         reader.start()
         return True
 
     async def _remove(self, queue: MessageQueue) -> None:
+        """The queue is another's now. One whose order counts is handed over when the program has settled its
+        message, so that the next one comes after it wherever that is."""
         reader = self.readers.pop(queue, None)
         if reader is None:  # somebody else was faster
             return
+        if not self._reading.uses_locks:
+            await self._give_up(reader)
+            return
+        reader.halt()
+        self._leaving[queue] = (reader, asyncio.ensure_future(self._hand_over(reader)))
+
+    async def _hand_over(self, reader: QueueReader) -> None:
+        try:
+            await reader.drain(_HAND_OVER_SECONDS)
+            await self._give_up(reader)
+        finally:
+            del self._leaving[reader.queue]
+            self.rebalance_soon()
+
+    async def _give_up(self, reader: QueueReader) -> None:
         await reader.stop()
-        await self._reading.offsets.release(queue)
-        if self._reading.is_ordered:
-            await self._unlock([queue])
+        await self._reading.offsets.release(reader.queue)
+        if self._reading.uses_locks:
+            await self._locks.unlock([reader.queue])
 
     async def _first_offset(self, queue: MessageQueue) -> int:
         kept = await self._reading.offsets.read(queue)
@@ -196,46 +258,16 @@ class Membership:
     async def _keep_locks(self) -> None:
         while True:
             await asyncio.sleep(_LOCK_PERIOD_SECONDS)
-            locks = await self._lock(list(self.readers))
+            locks = await self._locks.lock([*self.readers, *self._leaving])
             moment_ms = monotonic_ms()
             for queue, reader in tuple(self.readers.items()):
                 if queue in locks.held:
-                    self._mark_locked(reader)
+                    mark_locked(reader)
                 elif queue in locks.refused or not reader.process.is_lock_valid(moment_ms):
                     log.warning("%s is given up: its lock is another's, or could not be kept", queue)
-                    await self._remove(queue)
+                    if self.readers.pop(queue, None) is reader:
+                        await self._give_up(reader)
                     self.rebalance_soon()
-
-    def _mark_locked(self, reader: QueueReader) -> None:
-        reader.process.is_locked = True
-        reader.process.locked_until_ms = monotonic_ms() + _LOCK_LIFE_MS
-
-    async def _lock(self, queues: Sequence[MessageQueue]) -> _Locks:
-        locks = _Locks(set(), set())
-        for address, some in self._by_master(queues).items():
-            try:
-                instance = self._reading.instance
-                held = await instance.calls.lock(address, self._reading.group, instance.client_id, some)
-            except ApogeeError as error:
-                log.warning("no locks from %s: %s", address, error)
-            else:
-                locks.held.update(held)
-                locks.refused.update(set(some).difference(held))
-        return locks
-
-    async def _unlock(self, queues: Sequence[MessageQueue]) -> None:
-        for address, some in self._by_master(queues).items():
-            with contextlib.suppress(ApogeeError):
-                instance = self._reading.instance
-                await instance.calls.unlock(address, self._reading.group, instance.client_id, some)
-
-    def _by_master(self, queues: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
-        grouped: dict[str, list[MessageQueue]] = {}
-        for queue in queues:
-            address = self._reading.instance.master_of(queue.broker_name)
-            if address is not None:
-                grouped.setdefault(address, []).append(queue)
-        return grouped
 
 
 def strategy_named(name: str) -> Strategy:

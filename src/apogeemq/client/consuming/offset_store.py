@@ -31,6 +31,8 @@ class OffsetStore(Protocol):
 
     def known(self, queue: MessageQueue) -> int: ...
 
+    def all_known(self) -> Mapping[MessageQueue, int]: ...
+
     async def persist(self) -> None: ...
 
     async def release(self, queue: MessageQueue) -> None:
@@ -57,6 +59,9 @@ class _Offsets:
 
     def known(self, queue: MessageQueue) -> int:
         return self.table.get(queue, NO_OFFSET)
+
+    def all_known(self) -> Mapping[MessageQueue, int]:
+        return dict(self.table)
 
 
 class RemoteOffsets(_Offsets):

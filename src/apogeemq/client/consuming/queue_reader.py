@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from apogeemq.client.broker_calls import PullAnswer
+from apogeemq.client.consuming.figures import Figures
 from apogeemq.client.consuming.incoming import ConsumedMessage, messages_of
 from apogeemq.client.consuming.offset_store import OffsetStore
 from apogeemq.client.consuming.process_queue import ProcessQueue
@@ -27,6 +28,7 @@ _FULL_SECONDS: Final = 0.05
 _FLOW_CONTROL_SECONDS: Final = 0.02
 _FAILURE_SECONDS: Final = 1.0
 _LOCK_SECONDS: Final = 1.0
+MAX_PULL_BYTES: Final = 256 * 1024  # of the messages of one pull, when there is more than one
 
 
 class ReadingOptions(Protocol):
@@ -75,6 +77,15 @@ class Reading(NamedTuple):
     is_lite: bool = False
     # Whether the consumer as a whole can take more.
     has_room: Callable[[], bool] = lambda: True
+    figures: Figures | None = None
+    # Of all queues of a topic together; 0: no limit but those of each queue.
+    max_cached_per_topic: int = 0
+    max_cached_bytes_per_topic: int = 0
+
+    @property
+    def uses_locks(self) -> bool:
+        """Where every member reads everything, there is nobody to lock out."""
+        return self.is_ordered and not self.options.is_broadcasting
 
 
 class QueueReader:
@@ -86,6 +97,9 @@ class QueueReader:
         self.process = ProcessQueue(now_ms(), monotonic_ms())
         self.max_offset = 0
         self.is_paused = False
+        # A topic's share for this queue, where topics are limited as a whole.
+        self.max_cached = reading.options.max_cached_per_queue
+        self.max_cached_bytes = reading.options.max_cached_bytes_per_queue
         self._reading = reading
         self._broker_id = MASTER_ID
         self._has_room = asyncio.Event()
@@ -95,9 +109,25 @@ class QueueReader:
     def start(self) -> None:
         self._task = asyncio.ensure_future(self._run())
 
+    def halt(self) -> None:
+        """Nothing more is pulled or handed out; what the program has still counts."""
+        self.process.is_leaving = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def drain(self, seconds: float) -> None:
+        """The same, and wait until the program has settled what it has, but not longer than this."""
+        self.halt()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.process.taken_count and not self.process.is_dropped:
+                    self._has_room.clear()
+                    await self._has_room.wait()
+
     def cancel(self) -> None:
         """Nothing more is handed on, and what was is not counted any more."""
         self.process.is_dropped = True
+        self._has_room.set()
         if self._task is not None:
             self._task.cancel()
 
@@ -109,10 +139,14 @@ class QueueReader:
     def seek(self, offset: int) -> None:
         """Go on from another offset; what was handed on from the present one is not counted any more, and the answer
         to a pull on its way is not waited for."""
-        if self.process.is_dropped:  # not read here any more
+        if not self.process.may_hand_out:  # not read here any more
             return
         self._go_on_from(offset)
-        if self._task is not None:
+        self.pull_anew()
+
+    def pull_anew(self) -> None:
+        """Do not wait for the answer to a pull on its way: what it asked for is not wanted any more."""
+        if self._task is not None and self.process.may_hand_out:
             self._task.cancel()
             self.start()
 
@@ -138,6 +172,11 @@ class QueueReader:
             self._reading.offsets.update(self.queue, offset)
             self._has_room.set()
 
+    def returned(self, message: ConsumedMessage, process: ProcessQueue) -> None:
+        """The program has a message no more, and it is not done with."""
+        process.put_back(message)
+        self._has_room.set()
+
     def given(self, messages: Sequence[ConsumedMessage], process: ProcessQueue) -> None:
         """The first of those that wait have gone to the program, which keeps account of them itself."""
         offset = process.finish(messages)
@@ -155,8 +194,10 @@ class QueueReader:
         while True:
             if not await self._may_pull():
                 continue
+            started_ms = monotonic_ms()
             try:
-                self._take(await self._pull())
+                answer = await self._pull()
+                self._take(answer, monotonic_ms() - started_ms)
                 self._last_problem = ""
             except RemoteRefused as error:
                 await self._pause(error, _FLOW_CONTROL_SECONDS if error.code == ResponseCode.FLOW_CONTROL else None)
@@ -166,12 +207,12 @@ class QueueReader:
     async def _may_pull(self) -> bool:
         options, process = self._reading.options, self.process
         process.pulled_at_ms = monotonic_ms()  # a queue that waits here for its program is not stuck
-        if self._reading.is_ordered and not process.is_lock_valid(monotonic_ms()):
+        if self._reading.uses_locks and not process.is_lock_valid(monotonic_ms()):
             await asyncio.sleep(_LOCK_SECONDS)
             return False
         is_full = (
-            len(process) >= options.max_cached_per_queue
-            or process.size >= options.max_cached_bytes_per_queue
+            len(process) >= self.max_cached
+            or process.size >= self.max_cached_bytes
             or (not self._reading.is_ordered and process.span >= options.max_span_per_queue)
             or not self._reading.has_room()
         )
@@ -202,6 +243,7 @@ class QueueReader:
             subscription_version=self._version_of(subscription),
             subscription=subscription.sub_string if subscription is not None else None,
             expression_type=subscription.expression_type if subscription is not None else None,
+            max_bytes=MAX_PULL_BYTES,
         )
         self.process.last_pull_ms = now_ms()
         return await reading.instance.calls.pull(address, header, reading.options.pull_timeout_seconds)
@@ -220,7 +262,7 @@ class QueueReader:
             return 0
         return subscription.sub_version
 
-    def _take(self, answer: PullAnswer) -> None:
+    def _take(self, answer: PullAnswer, took_ms: int) -> None:
         self._broker_id = answer.suggested_broker_id
         self.max_offset = answer.max_offset
         if answer.code == ResponseCode.PULL_OFFSET_MOVED:
@@ -230,7 +272,11 @@ class QueueReader:
         messages: list[ConsumedMessage] = []
         if answer.code == ResponseCode.SUCCESS:
             subscription = self._reading.subscription_of(self.queue.topic)
-            messages = messages_of(answer.records, self.queue, subscription, self._reading.namespace)
+            messages = messages_of(
+                answer.records, self.queue, subscription, self._reading.namespace, first_offset=self.next_offset
+            )
+            if self._reading.figures is not None:
+                self._reading.figures.of(self.queue.topic).pulled(monotonic_ms(), took_ms, len(messages))
         self.next_offset = answer.next_offset  # only now: what cannot be read is not passed over
         fresh = self.process.put(messages)
         if fresh:

@@ -31,11 +31,19 @@ class OneConsumer(msgspec.Struct):
     clientId: str | None = None
 
 
+class RunningInfo(msgspec.Struct):
+    """GET_CONSUMER_RUNNING_INFO, as the consumer reads it."""
+
+    consumerGroup: str
+    jstackEnable: bool = False
+
+
 class ConsumeDirectly(msgspec.Struct):
     consumerGroup: str
     clientId: str | None = None
     msgId: str | None = None
     topic: str | None = None
+    brokerName: str = ""
 
 
 class ConsumerStatus(msgspec.Struct):
@@ -61,6 +69,7 @@ read_unregister_client = HeaderReader(UnregisterClient)
 read_consumer_group = HeaderReader(ConsumerGroupOnly)
 read_producer_group = HeaderReader(ProducerGroupOnly)
 read_one_consumer = HeaderReader(OneConsumer)
+read_running_info = HeaderReader(RunningInfo)
 read_consume_directly = HeaderReader(ConsumeDirectly)
 read_consumer_status = HeaderReader(ConsumerStatus)
 read_reset_offset = HeaderReader(ResetOffset)

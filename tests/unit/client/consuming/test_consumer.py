@@ -5,14 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from apogeemq.client import ConsumedMessage, Consumer, ConsumerOptions, Producer
-from apogeemq.client.consuming import delivery
-from apogeemq.protocol.codes import RequestCode
-from apogeemq.protocol.command import Command
-from apogeemq.protocol.headers.broker import read_send_back
-from apogeemq.transport.channel import Channel
 from tests.unit.client.cluster import FROM_FIRST, cluster, eventually, named
 from tests.unit.client.consuming.programs import fill, settled, taken
 from tests.unit.event_loop import in_loop
@@ -184,26 +177,3 @@ async def test_after_so_many_times_it_is_a_dead_letter(tmp_path: Path) -> None:
                 await (await anext(consumer)).retry()
             await eventually(lambda: it.state.topics.get("%DLQ%G") is not None)
             await eventually(lambda: it.state.store.queue("%DLQ%G", 0).max_offset == 1)
-
-
-@in_loop
-async def test_what_the_broker_does_not_take_back_is_tried_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with cluster(tmp_path) as it:
-        await fill(it, "T", 1, queues=1)
-        asked: list[str] = []
-
-        def refuse(channel: Channel, command: Command) -> bytes:
-            asked.append(read_send_back(command).group)
-            raise RuntimeError("broken")
-
-        it.brokers["broker-a"].server.dispatcher.register(RequestCode.CONSUMER_SEND_MSG_BACK, refuse)
-        monkeypatch.setattr(delivery, "SUSPEND_SECONDS", 0.0)
-        async with Consumer(it.address, group="G", topic="T", options=FROM_FIRST) as consumer:
-            first = await anext(consumer)
-            await first.retry()
-            again = await anext(consumer)
-            assert (again is first, asked) == (True, ["G"])
-            await again.ack()
-        assert it.committed("G", "T") == {0: 1}

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from apogeemq.client import ConsumedMessage, Consumer, ConsumerOptions
-from apogeemq.client.consuming import delivery
 from apogeemq.model.queues import MessageQueue
 from tests.unit.client.cluster import FROM_FIRST, cluster, eventually, named
 from tests.unit.client.consuming.programs import fill, handling, queues_of, settled, taken
@@ -143,13 +142,11 @@ async def test_broadcasting_has_no_retries(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_ordered_messages_wait_for_each_other_also_when_one_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(delivery, "SUSPEND_SECONDS", 0.0)
+async def test_ordered_messages_wait_for_each_other_also_when_one_fails(tmp_path: Path) -> None:
+    options = ConsumerOptions(start_from="first", suspend_seconds=0.01)
     async with cluster(tmp_path) as it:
         await fill(it, "T", 20, queues=2)
-        consumer = Consumer(it.address, group="G", topic="T", ordered=True, options=FROM_FIRST)
+        consumer = Consumer(it.address, group="G", topic="T", ordered=True, options=options)
         seen: dict[int, list[int]] = {0: [], 1: []}
         busy: set[int] = set()
         failed: set[bytes] = set()

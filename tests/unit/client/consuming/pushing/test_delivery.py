@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from apogeemq.client.consuming import delivery as delivery_module
-from apogeemq.client.consuming.delivery import Delivery
 from apogeemq.client.consuming.incoming import ConsumedMessage
+from apogeemq.client.consuming.pushing import delivery as delivery_module
+from apogeemq.client.consuming.pushing.delivery import Delivery, OrderedDelivery
 from apogeemq.client.consuming.queue_reader import QueueReader
 from apogeemq.model.queues import MessageQueue
 from tests.unit.client.consuming.messages import QUEUE, idle_reader, message
@@ -20,19 +20,29 @@ OTHER = MessageQueue("broker-a", 3, "T")
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery_module, "SUSPEND_SECONDS", 0.0)
+    monkeypatch.setattr(delivery_module, "LOCAL_RETRY_SECONDS", 0.0)
 
 
 class Back:
     """Where messages are sent back to."""
 
-    def __init__(self, *, works: bool = True) -> None:
+    def __init__(self, *, works: bool = True, most: int = 16) -> None:
         self.works = works
+        self.most = most
         self.sent: list[tuple[int, int]] = []
+        self.anew: list[int] = []
 
-    async def __call__(self, message: ConsumedMessage, delay_level: int) -> bool:
+    async def send_back(self, message: ConsumedMessage, delay_level: int) -> bool:
         self.sent.append((message.queue_offset, delay_level))
         return self.works
+
+    async def send_anew(self, message: ConsumedMessage) -> bool:
+        self.anew.append(message.queue_offset)
+        return self.works
+
+
+def ordered(back: Back | None = None) -> OrderedDelivery:
+    return OrderedDelivery(back or Back(), suspend_seconds=0.0)
 
 
 def put(delivery: Delivery, reader: QueueReader, *offsets: int) -> None:
@@ -51,7 +61,7 @@ def committed(reader: QueueReader) -> int:
 
 @in_loop
 async def test_all_may_be_out_at_once(tmp_path: Path) -> None:
-    delivery, reader = Delivery(Back(), is_ordered=False), idle_reader(tmp_path)
+    delivery, reader = Delivery(Back()), idle_reader(tmp_path)
     put(delivery, reader, 0, 1, 2)
     first, second, third = [await taken(delivery) for _ in range(3)]
     await second.ack()
@@ -63,7 +73,7 @@ async def test_all_may_be_out_at_once(tmp_path: Path) -> None:
 
 @in_loop
 async def test_whoever_waits_is_woken(tmp_path: Path) -> None:
-    delivery, reader = Delivery(Back(), is_ordered=False), idle_reader(tmp_path)
+    delivery, reader = Delivery(Back()), idle_reader(tmp_path)
     takers = [asyncio.ensure_future(taken(delivery)) for _ in range(3)]
     await asyncio.sleep(0)
     put(delivery, reader, 0, 1, 2)
@@ -72,7 +82,7 @@ async def test_whoever_waits_is_woken(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_message_is_not_lost_with_a_taker_that_was_cancelled(tmp_path: Path) -> None:
-    delivery, reader = Delivery(Back(), is_ordered=False), idle_reader(tmp_path)
+    delivery, reader = Delivery(Back()), idle_reader(tmp_path)
     first, second = (asyncio.ensure_future(taken(delivery)) for _ in range(2))
     await asyncio.sleep(0)
     put(delivery, reader, 0)
@@ -83,7 +93,7 @@ async def test_a_message_is_not_lost_with_a_taker_that_was_cancelled(tmp_path: P
 
 @in_loop
 async def test_takers_that_gave_up_leave_nothing_behind() -> None:
-    delivery = Delivery(Back(), is_ordered=False)
+    delivery = Delivery(Back())
     for _ in range(10):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(delivery.take(), 0.001)
@@ -92,7 +102,7 @@ async def test_takers_that_gave_up_leave_nothing_behind() -> None:
 
 @in_loop
 async def test_closed(tmp_path: Path) -> None:
-    delivery, reader = Delivery(Back(), is_ordered=False), idle_reader(tmp_path)
+    delivery, reader = Delivery(Back()), idle_reader(tmp_path)
     put(delivery, reader, 0, 1)
     out = await taken(delivery)
     takers = [asyncio.ensure_future(delivery.take()) for _ in range(3)]
@@ -108,7 +118,7 @@ async def test_closed(tmp_path: Path) -> None:
 @in_loop
 async def test_a_failed_message_goes_back_to_the_broker(tmp_path: Path) -> None:
     back = Back()
-    delivery, reader = Delivery(back, is_ordered=False), idle_reader(tmp_path)
+    delivery, reader = Delivery(back), idle_reader(tmp_path)
     put(delivery, reader, 0)
     await (await taken(delivery)).retry(3)
     assert back.sent == [(0, 3)]
@@ -118,7 +128,7 @@ async def test_a_failed_message_goes_back_to_the_broker(tmp_path: Path) -> None:
 @in_loop
 async def test_what_cannot_be_sent_back_is_tried_here_again(tmp_path: Path) -> None:
     back = Back(works=False)
-    delivery, reader = Delivery(back, is_ordered=False), idle_reader(tmp_path)
+    delivery, reader = Delivery(back), idle_reader(tmp_path)
     put(delivery, reader, 0, 1)
     first, second = await taken(delivery), await taken(delivery)
     await second.ack()
@@ -134,12 +144,13 @@ async def test_what_cannot_be_sent_back_is_tried_here_again(tmp_path: Path) -> N
 async def test_a_cancelled_retry_leaves_no_message_unsettled_for_ever(tmp_path: Path) -> None:
     started = asyncio.Event()
 
-    async def hang(message: ConsumedMessage, delay_level: int) -> bool:
-        started.set()
-        await asyncio.Event().wait()
-        return True
+    class Hanging(Back):
+        async def send_back(self, message: ConsumedMessage, delay_level: int) -> bool:
+            started.set()
+            await asyncio.Event().wait()
+            return True
 
-    delivery, reader = Delivery(hang, is_ordered=False), idle_reader(tmp_path)
+    delivery, reader = Delivery(Hanging()), idle_reader(tmp_path)
     put(delivery, reader, 0)
     first = await taken(delivery)
     retrying = asyncio.ensure_future(first.retry())
@@ -153,7 +164,7 @@ async def test_a_cancelled_retry_leaves_no_message_unsettled_for_ever(tmp_path: 
 
 @in_loop
 async def test_messages_of_a_queue_that_was_given_away_are_not_handed_out_nor_counted(tmp_path: Path) -> None:
-    delivery, gone, own = Delivery(Back(), is_ordered=False), idle_reader(tmp_path), idle_reader(tmp_path, OTHER)
+    delivery, gone, own = Delivery(Back()), idle_reader(tmp_path), idle_reader(tmp_path, OTHER)
     put(delivery, gone, 0, 1)
     out = await taken(delivery)
     await gone.stop()
@@ -168,7 +179,7 @@ async def test_messages_of_a_queue_that_was_given_away_are_not_handed_out_nor_co
 
 @in_loop
 async def test_in_order_the_next_comes_when_the_one_before_is_finished(tmp_path: Path) -> None:
-    delivery, reader = Delivery(Back(), is_ordered=True), idle_reader(tmp_path, is_ordered=True)
+    delivery, reader = ordered(), idle_reader(tmp_path, is_ordered=True)
     put(delivery, reader, 0, 1)
     put(delivery, reader, 2)
     for offset in range(3):
@@ -184,7 +195,7 @@ async def test_in_order_the_next_comes_when_the_one_before_is_finished(tmp_path:
 
 @in_loop
 async def test_queues_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    delivery = Delivery(Back(), is_ordered=True)
+    delivery = ordered()
     one, other = (idle_reader(tmp_path, queue, is_ordered=True) for queue in (QUEUE, OTHER))
     put(delivery, one, 0, 1)
     put(delivery, other, 5, 6)
@@ -197,7 +208,7 @@ async def test_queues_do_not_wait_for_each_other(tmp_path: Path) -> None:
 @in_loop
 async def test_an_ordered_message_that_failed_comes_again_before_the_next(tmp_path: Path) -> None:
     back = Back()
-    delivery, reader = Delivery(back, is_ordered=True), idle_reader(tmp_path, is_ordered=True)
+    delivery, reader = ordered(back), idle_reader(tmp_path, is_ordered=True)
     put(delivery, reader, 0, 1)
     for times in range(3):
         current = await taken(delivery)
@@ -211,7 +222,7 @@ async def test_an_ordered_message_that_failed_comes_again_before_the_next(tmp_pa
 @in_loop
 async def test_an_ordered_message_may_be_given_up(tmp_path: Path) -> None:
     back = Back()
-    delivery, reader = Delivery(back, is_ordered=True), idle_reader(tmp_path, is_ordered=True)
+    delivery, reader = ordered(back), idle_reader(tmp_path, is_ordered=True)
     put(delivery, reader, 0, 1)
     await (await taken(delivery)).retry(-1)
     assert back.sent == [(0, -1)]
@@ -220,7 +231,7 @@ async def test_an_ordered_message_may_be_given_up(tmp_path: Path) -> None:
 
 @in_loop
 async def test_nothing_is_kept_of_an_ordered_queue_that_was_given_away(tmp_path: Path) -> None:
-    delivery = Delivery(Back(), is_ordered=True)
+    delivery = ordered()
     acked, retried, ready = (
         idle_reader(tmp_path, MessageQueue("b", queue_id, "T"), is_ordered=True) for queue_id in range(3)
     )
@@ -233,14 +244,14 @@ async def test_nothing_is_kept_of_an_ordered_queue_that_was_given_away(tmp_path:
     await two.retry()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(delivery.take(), 0.05)
-    assert not delivery._lines and not delivery._again
+    assert not delivery._lines and not delivery._timers
 
 
 @in_loop
 async def test_no_timer_is_left_when_closed(tmp_path: Path) -> None:
-    delivery, reader = Delivery(Back(), is_ordered=True), idle_reader(tmp_path, is_ordered=True)
+    delivery, reader = ordered(), idle_reader(tmp_path, is_ordered=True)
     put(delivery, reader, 0)
     out = await taken(delivery)
     delivery.close()
     await out.retry()
-    assert not delivery._again and not delivery._lines
+    assert not delivery._timers and not delivery._lines

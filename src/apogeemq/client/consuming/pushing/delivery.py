@@ -1,0 +1,303 @@
+"""From the readers to the program: any message at any time, or the messages of each queue one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, Protocol
+
+from apogeemq.client.consuming.figures import Figures
+from apogeemq.client.consuming.incoming import ConsumedMessage, Settle
+from apogeemq.client.consuming.process_queue import ProcessQueue
+from apogeemq.client.consuming.queue_reader import QueueReader
+from apogeemq.model.queues import MessageQueue
+from apogeemq.runtime.clock import monotonic_ms, now_ms
+
+log = logging.getLogger(__name__)
+
+LOCAL_RETRY_SECONDS: Final = 5.0  # before a message that could not even be sent back is tried here again
+EXPIRED_LEVEL: Final = 3  # of delay, for a message the program had too long
+
+
+class Returning(Protocol):
+    """Gives messages back. False: it could not be done, and the message must be tried here once more."""
+
+    @property
+    def most(self) -> int: ...
+
+    async def send_back(self, message: ConsumedMessage, delay_level: int) -> bool: ...
+
+    async def send_anew(self, message: ConsumedMessage) -> bool: ...
+
+
+class Delivery:
+    """Messages wait here until the program takes them. `take` gives None when there will be no more."""
+
+    def __init__(self, returns: Returning, figures: Figures | None = None) -> None:
+        self._returns = returns
+        self._figures = figures or Figures()
+        self._ready: deque[tuple[ConsumedMessage, ProcessQueue]] = deque()
+        self._takers: deque[asyncio.Future[None]] = deque()
+        self._is_closed = False
+        self._timers: set[asyncio.TimerHandle] = set()
+
+    # -- in and out ------------------------------------------------------------------------------------------
+
+    def deliver(self, reader: QueueReader, messages: list[ConsumedMessage]) -> None:
+        if self._is_closed:
+            return
+        process, settle = reader.process, self._settler(reader, reader.process)
+        for message in messages:
+            message.settled_by(settle)
+        self._queue_up(reader, process, messages)
+        self._wake()
+
+    def _queue_up(self, reader: QueueReader, process: ProcessQueue, messages: list[ConsumedMessage]) -> None:
+        self._ready.extend((message, process) for message in messages)
+
+    async def take(self) -> ConsumedMessage | None:
+        while True:
+            message = self._next()
+            if message is not None:
+                return message
+            if self._is_closed:
+                return None
+            taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._takers.append(taker)
+            try:
+                await taker
+            except asyncio.CancelledError:
+                if taker.cancelled():
+                    with contextlib.suppress(ValueError):
+                        self._takers.remove(taker)
+                else:
+                    self._wake()  # it was this one's turn: let another have it
+                raise
+
+    def _next(self) -> ConsumedMessage | None:
+        while self._ready:
+            message, process = self._ready.popleft()
+            if process.may_hand_out:
+                process.take(message, monotonic_ms())
+                return message
+        return None
+
+    def close(self) -> None:
+        """Nothing more is handed out; what is out may still be settled."""
+        self._is_closed = True
+        self._ready.clear()
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        self._wake()
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._ready)
+
+    def _wake(self) -> None:
+        """One taker for each message there is; all of them when there will be no more."""
+        count = len(self._takers) if self._is_closed else self.waiting_count
+        while count and self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():
+                taker.set_result(None)
+                count -= 1
+
+    def _later(self, seconds: float, action: Callable[[], None]) -> None:
+        def act() -> None:
+            self._timers.discard(timer)
+            action()
+            self._wake()
+
+        timer = asyncio.get_running_loop().call_later(seconds, act)
+        self._timers.add(timer)
+
+    # -- what becomes of a message ---------------------------------------------------------------------------
+
+    def _settler(self, reader: QueueReader, process: ProcessQueue) -> Settle:
+        async def settle(message: ConsumedMessage, delay_level: int | None) -> None:
+            if delay_level is None:
+                self._finish(message, reader, process)
+            elif process.is_dropped:
+                self._put_back(message, reader, process)  # it comes again wherever its queue is read now
+            else:
+                await self._give_back(message, reader, process, self._way_back(message, delay_level))
+
+        return settle
+
+    def _way_back(self, message: ConsumedMessage, delay_level: int) -> Awaitable[bool] | None:
+        """None when it is only tried here again."""
+        return self._returns.send_back(message, delay_level)
+
+    async def _give_back(
+        self, message: ConsumedMessage, reader: QueueReader, process: ProcessQueue, way: Awaitable[bool] | None
+    ) -> None:
+        is_gone = False
+        try:
+            is_gone = way is not None and await way
+        finally:  # also when whoever waited here was cancelled: nobody else knows of the message
+            if is_gone:
+                self._finish(message, reader, process, has_failed=True)
+            else:
+                self._count(message, reader, process, has_failed=True)
+                message.reconsume_times += 1
+                self._put_back(message, reader, process)
+
+    def _finish(
+        self, message: ConsumedMessage, reader: QueueReader, process: ProcessQueue, *, has_failed: bool = False
+    ) -> None:
+        self._count(message, reader, process, has_failed=has_failed)
+        reader.finished(message, process)
+
+    def _put_back(self, message: ConsumedMessage, reader: QueueReader, process: ProcessQueue) -> None:
+        """Not finished; tried here again when that is possible."""
+        reader.returned(message, process)
+        if self._is_closed or process.is_dropped:
+            return
+        message.settled_by(self._settler(reader, process))
+        self._later(LOCAL_RETRY_SECONDS, lambda: self._ready.append((message, process)))
+
+    def _count(self, message: ConsumedMessage, reader: QueueReader, process: ProcessQueue, *, has_failed: bool) -> None:
+        process.last_consume_ms = now_ms()
+        moment_ms = monotonic_ms()
+        taken_ms = process.taken_at(message)
+        took_ms = moment_ms - taken_ms if taken_ms is not None else 0
+        self._figures.of(reader.queue.topic).consumed(moment_ms, took_ms, has_failed=has_failed)
+
+    async def give_back_expired(self, readers: Iterable[QueueReader], timeout_ms: int) -> None:
+        """What the program has had too long goes back to the broker, so that it holds nothing up; settling it
+        afterwards does nothing."""
+        for reader in readers:
+            process = reader.process
+            for message in process.taken_before(monotonic_ms() - timeout_ms):
+                assert isinstance(message, ConsumedMessage)
+                settle = message.unsettle()
+                if settle is None:  # it is being settled
+                    continue
+                is_gone = False
+                try:
+                    is_gone = process.is_dropped or await self._returns.send_back(message, EXPIRED_LEVEL)
+                finally:
+                    if is_gone:
+                        log.warning("%r was not settled in time and will come again", message)
+                        self._finish(message, reader, process, has_failed=True)
+                    else:
+                        message.settled_by(settle)
+
+
+class _Line:
+    """The messages of an ordered queue. One of them is out at a time."""
+
+    __slots__ = ("is_ready", "is_suspended", "out", "process", "queue", "waiting")
+
+    def __init__(self, queue: MessageQueue, process: ProcessQueue) -> None:
+        self.queue = queue
+        self.process = process
+        self.waiting: deque[ConsumedMessage] = deque()
+        self.out: ConsumedMessage | None = None
+        self.is_ready = False
+        self.is_suspended = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.waiting and self.out is None and not self.is_ready and not self.is_suspended
+
+
+class OrderedDelivery(Delivery):
+    """The next message of a queue comes when the one before is settled, also when the queue is begun anew meanwhile.
+
+    One that failed is tried again after `suspend_seconds`, the queue waits for it.
+    """
+
+    def __init__(self, returns: Returning, figures: Figures | None = None, suspend_seconds: float = 1.0) -> None:
+        super().__init__(returns, figures)
+        self._suspend_seconds = suspend_seconds
+        self._lines: dict[MessageQueue, _Line] = {}
+        self._turns: deque[_Line] = deque()  # lines whose next message may be taken
+
+    def _queue_up(self, reader: QueueReader, process: ProcessQueue, messages: list[ConsumedMessage]) -> None:
+        line = self._lines.get(reader.queue)
+        if line is None:
+            line = self._lines[reader.queue] = _Line(reader.queue, process)
+        elif line.process is not process:
+            line.process = process
+            line.waiting.clear()
+        line.waiting.extend(messages)
+        self._advance(line)
+
+    def _advance(self, line: _Line) -> None:
+        if line.waiting and line.out is None and not line.is_ready and not line.is_suspended:
+            line.is_ready = True
+            self._turns.append(line)
+
+    def _next(self) -> ConsumedMessage | None:
+        while self._turns:
+            line = self._turns.popleft()
+            line.is_ready = False
+            if not line.process.may_hand_out:
+                line.waiting.clear()
+                self._forget_if_empty(line)
+            elif line.waiting:
+                message = line.out = line.waiting.popleft()
+                line.process.take(message, monotonic_ms())
+                return message
+        return None
+
+    def close(self) -> None:
+        super().close()
+        self._turns.clear()
+        self._lines.clear()
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._turns)
+
+    def _way_back(self, message: ConsumedMessage, delay_level: int) -> Awaitable[bool] | None:
+        """As Apache's clients: tried here again and again, up to the most; then sent anew, which brokers take as the
+        end of it. One the program gives up goes to the dead letters at once."""
+        if delay_level < 0:
+            return self._returns.send_back(message, delay_level)
+        return self._returns.send_anew(message) if message.reconsume_times >= self._returns.most else None
+
+    def _finish(
+        self, message: ConsumedMessage, reader: QueueReader, process: ProcessQueue, *, has_failed: bool = False
+    ) -> None:
+        super()._finish(message, reader, process, has_failed=has_failed)
+        self._came_back(message, reader.queue)
+
+    def _put_back(self, message: ConsumedMessage, reader: QueueReader, process: ProcessQueue) -> None:
+        reader.returned(message, process)
+        line = self._lines.get(reader.queue)
+        if line is not None and line.process is process and process.may_hand_out:
+            message.settled_by(self._settler(reader, process))
+            line.waiting.appendleft(message)
+            line.is_suspended = True
+            self._later(self._suspend_seconds, lambda: self._go_on(line))
+        self._came_back(message, reader.queue)
+
+    def _go_on(self, line: _Line) -> None:
+        line.is_suspended = False
+        self._advance(line)
+        self._forget_if_empty(line)
+
+    def _came_back(self, message: ConsumedMessage, queue: MessageQueue) -> None:
+        line = self._lines.get(queue)
+        if line is None or line.out is not message:
+            return
+        line.out = None
+        if not line.process.may_hand_out:
+            line.waiting.clear()
+        self._advance(line)
+        self._forget_if_empty(line)
+        self._wake()
+
+    def _forget_if_empty(self, line: _Line) -> None:
+        if line.is_empty and self._lines.get(line.queue) is line:
+            del self._lines[line.queue]
+
+    async def give_back_expired(self, readers: Iterable[QueueReader], timeout_ms: int) -> None:
+        """An ordered message may take its time: the next ones must not pass it."""
