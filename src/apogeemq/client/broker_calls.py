@@ -112,7 +112,8 @@ class BrokerCalls:
         await self._pool.tell(self._reached_at(address), encode, self._timeout_seconds)
 
     def _encoder(self, header: headers.SendMessage, body: bytes, *, is_one_way: bool = False) -> Encode:
-        if not self._pool.before_send:
+        is_plain = not header.reconsume_times and header.max_reconsume_times is None and not header.unit_mode
+        if is_plain and not self._pool.before_send:
             return partial(encode_one_way_send if is_one_way else encode_send, header, body)
         code = send_code(header)
         fields = self._pool.hooked(code, write_fields(header), body)
