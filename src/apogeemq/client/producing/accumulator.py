@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
 
 from apogeemq.model.messages import Message, SendResult
 from apogeemq.model.queues import MessageQueue
 
 SendBatch = Callable[[Sequence[Message]], Awaitable[SendResult]]
-
-
-class _Waiting(NamedTuple):
-    message: Message
-    result: asyncio.Future[SendResult]
+BatchEnded = Callable[[int, int], None]
 
 
 class _Batch:
-    def __init__(self) -> None:
-        self.waiting: list[_Waiting] = []
+    __slots__ = ("messages", "results", "size", "timer")
+
+    def __init__(self, timer: asyncio.TimerHandle) -> None:
+        self.messages: list[Message] = []
+        self.results: list[asyncio.Future[SendResult]] = []
         self.size = 0
-        self.timer: asyncio.TimerHandle | None = None
+        self.timer = timer
 
 
 class Accumulator:
-    """One growing batch for each topic and way of waiting; `send` takes messages of one topic."""
+    """One growing batch for each topic and way of waiting; `send` takes messages of one topic.
 
-    def __init__(self, send: SendBatch, linger_seconds: float, max_bytes: int) -> None:
+    `ended` is told of every batch, by the size of its bodies and its count, once its messages have their results.
+    """
+
+    def __init__(
+        self, send: SendBatch, linger_seconds: float, max_bytes: int, ended: BatchEnded = lambda size, count: None
+    ) -> None:
         self._send = send
         self._linger_seconds = linger_seconds
         self._max_bytes = max_bytes
+        self._ended = ended
         self._growing: dict[tuple[str, bool], _Batch] = {}
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -38,16 +42,17 @@ class Accumulator:
         """The result its message will have; the batch is sent without anybody waiting for it."""
         loop = asyncio.get_running_loop()
         key = (message.topic, message.waits_for_store)
-        growing = self._growing.get(key)
-        if growing is not None and growing.size + len(message.body) > self._max_bytes:
-            self._ripe(key)
+        size = len(message.body)
         batch = self._growing.get(key)
+        if batch is not None and batch.size + size > self._max_bytes:
+            self._ripe(key)
+            batch = None
         if batch is None:
-            batch = self._growing[key] = _Batch()
-            batch.timer = loop.call_later(self._linger_seconds, self._ripe, key)
+            batch = self._growing[key] = _Batch(loop.call_later(self._linger_seconds, self._ripe, key))
         result: asyncio.Future[SendResult] = loop.create_future()
-        batch.waiting.append(_Waiting(message, result))
-        batch.size += len(message.body)
+        batch.messages.append(message)
+        batch.results.append(result)
+        batch.size += size
         if batch.size >= self._max_bytes:
             self._ripe(key)
         return result
@@ -62,10 +67,10 @@ class Accumulator:
     def cancel(self) -> None:
         """Give up what is not sent yet, and what has no answer yet."""
         for batch in self._growing.values():
-            if batch.timer is not None:
-                batch.timer.cancel()
-            for entry in batch.waiting:
-                entry.result.cancel()
+            batch.timer.cancel()
+            for result in batch.results:
+                result.cancel()
+            self._ended(batch.size, len(batch.results))
         self._growing.clear()
         for task in tuple(self._sending):
             task.cancel()
@@ -74,25 +79,29 @@ class Accumulator:
         batch = self._growing.pop(key, None)
         if batch is None:
             return
-        if batch.timer is not None:
-            batch.timer.cancel()
-        task = asyncio.ensure_future(self._send_batch(batch.waiting))
+        batch.timer.cancel()
+        task = asyncio.ensure_future(self._send_batch(batch))
         self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
+        task.add_done_callback(lambda done: self._batch_ended(batch, done))
 
-    async def _send_batch(self, waiting: list[_Waiting]) -> None:
-        try:
-            result = await self._send([entry.message for entry in waiting])
-        except BaseException as error:
-            for entry in waiting:
-                if not entry.result.done():
-                    entry.result.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
-            return
-        for entry, own in zip(waiting, results_of_batch(result, len(waiting)), strict=True):
-            if not entry.result.done():
-                entry.result.set_result(own)
+    async def _send_batch(self, batch: _Batch) -> None:
+        sent = await self._send(batch.messages)
+        for result, own in zip(batch.results, results_of_batch(sent, len(batch.results)), strict=True):
+            if not result.done():
+                result.set_result(own)
+
+    def _batch_ended(self, batch: _Batch, done: asyncio.Task[None]) -> None:
+        """Also when it was cancelled before it began."""
+        self._sending.discard(done)
+        self._ended(batch.size, len(batch.results))
+        error = None if done.cancelled() else done.exception()
+        for result in batch.results:
+            if result.done():
+                continue
+            if error is None:
+                result.cancel()
+            else:
+                result.set_exception(error)
 
 
 def results_of_batch(result: SendResult, count: int) -> list[SendResult]:

@@ -67,20 +67,8 @@ def prepared_batch(
     now_ms: int,
     namespace: str = "",
 ) -> Outgoing:
-    """One request for several messages of one topic; a broker takes all of them or none. Raises MessageIllegal."""
-    if not messages:
-        raise MessageIllegal("a batch needs at least one message")
+    """One request for several messages that `check_batch` has seen. Raises MessageIllegal when they are too many."""
     first = messages[0]
-    for message in messages:
-        check(message, options)
-        if message.topic != first.topic:
-            raise MessageIllegal(f"a batch is for one topic, not for {first.topic} and {message.topic}")
-        if message.delay_level:
-            raise MessageIllegal("messages of a batch cannot be delayed")
-        if message.topic.startswith(RETRY_PREFIX):
-            raise MessageIllegal("a batch cannot go to a retry topic")
-        if message.waits_for_store != first.waits_for_store:
-            raise MessageIllegal("messages of a batch wait for the store all or none")
     body = encode_batch(
         [
             (message.flag, bytes(message.body), _encoded(message, unique_id).encode())
@@ -107,6 +95,23 @@ def prepared_batch(
         is_batch=True,
     )
     return Outgoing(first.topic, header, body, tuple(unique_ids), is_batch=True)
+
+
+def check_batch(messages: Sequence[Message], options: ProducerOptions) -> None:
+    """A broker takes all messages of a batch or none, so they must have something in common. Raises MessageIllegal."""
+    if not messages:
+        raise MessageIllegal("a batch needs at least one message")
+    first = messages[0]
+    for message in messages:
+        check(message, options)
+        if message.topic != first.topic:
+            raise MessageIllegal(f"a batch is for one topic, not for {first.topic} and {message.topic}")
+        if message.delay_level:
+            raise MessageIllegal("messages of a batch cannot be delayed")
+        if message.topic.startswith(RETRY_PREFIX):
+            raise MessageIllegal("a batch cannot go to a retry topic")
+        if message.waits_for_store != first.waits_for_store:
+            raise MessageIllegal("messages of a batch wait for the store all or none")
 
 
 def may_be_batched(message: Message, options: ProducerOptions) -> bool:
@@ -147,7 +152,7 @@ def _topic_problem(topic: str) -> str | None:
 
 def _check_properties(properties: Mapping[str, str]) -> None:
     for name, value in properties.items():
-        if not isinstance(name, str) or not isinstance(value, str):
+        if not all(isinstance(text, str) for text in (name, value)):
             raise MessageIllegal(f"a property is text, not {name!r}={value!r}")
         if name in SYSTEM_PROPERTIES:
             raise MessageIllegal(f"the property {name} is the system's own")

@@ -16,9 +16,17 @@ class Window:
         self.size = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
+    def may_enter(self, size: int) -> bool:
+        """Enters if there is room at once."""
+        if self._waiting or not self._has_room(size):
+            return False
+        self.count += 1
+        self.size += size
+        return True
+
     async def enter(self, size: int) -> None:
         """In the order of asking."""
-        if self._waiting or not self._has_room(size):
+        if not self.may_enter(size):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((size, turn))
             try:
@@ -29,12 +37,10 @@ class Window:
                 else:
                     self._let_in()  # those behind may be smaller
                 raise
-            return
-        self.count += 1
-        self.size += size
 
-    def leave(self, size: int) -> None:
-        self.count -= 1
+    def leave(self, size: int, count: int = 1) -> None:
+        """A message has its answer, or several of this size together."""
+        self.count -= count
         self.size -= size
         self._let_in()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apogeemq.client.options import ProducerOptions
-from apogeemq.client.producing.outgoing import Outgoing, may_be_batched, prepared, prepared_batch
+from apogeemq.client.producing.outgoing import Outgoing, check_batch, may_be_batched, prepared, prepared_batch
 from apogeemq.errors import MessageIllegal
 from apogeemq.model.flags import COMPRESSED
 from apogeemq.model.messages import Message
@@ -21,6 +21,11 @@ OPTIONS = ProducerOptions()
 
 def ready(message: Message, options: ProducerOptions = OPTIONS) -> Outgoing:
     return prepared(message, "P", options, "UNIQUE", 5)
+
+
+def batch_of(messages: list[Message], options: ProducerOptions) -> Outgoing:
+    check_batch(messages, options)
+    return prepared_batch(messages, "P", options, ["U"] * len(messages), 5)
 
 
 def properties(outgoing: Outgoing) -> dict[str, str]:
@@ -120,7 +125,7 @@ def test_what_no_broker_would_take_is_refused(message: Message, why: str) -> Non
     with pytest.raises(MessageIllegal, match=why):
         ready(message, options)
     with pytest.raises(MessageIllegal, match=why):
-        prepared_batch([Message(message.topic, b"ok"), message], "P", options, ["1", "2"], 5)
+        batch_of([Message(message.topic, b"ok"), message], options)
 
 
 # -- batches -------------------------------------------------------------------------------------------------
@@ -160,7 +165,7 @@ def test_batches_are_not_compressed() -> None:
 )
 def test_what_cannot_be_a_batch(messages: list[Message], why: str) -> None:
     with pytest.raises(MessageIllegal, match=why):
-        prepared_batch(messages, "P", ProducerOptions(max_message_size=5000), ["U"] * len(messages), 5)
+        batch_of(messages, ProducerOptions(max_message_size=5000))
 
 
 @pytest.mark.parametrize(

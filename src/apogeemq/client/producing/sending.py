@@ -1,0 +1,189 @@
+"""Sends what is ready, and again where that makes sense: until a broker has it or the time is over."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from apogeemq.client.broker_calls import SendAnswer, send_answer
+from apogeemq.client.instance import ClientInstance
+from apogeemq.client.options import ProducerOptions
+from apogeemq.client.producing.destinations import Destinations, QueueSelector, queue_without_namespace
+from apogeemq.client.producing.outgoing import Outgoing
+from apogeemq.errors import ApogeeError, RemoteRefused, SendFailed
+from apogeemq.model.messages import Message, SendResult, SendStatus
+from apogeemq.model.queues import MessageQueue
+from apogeemq.protocol.codes import ResponseCode
+from apogeemq.protocol.command import Command
+
+_STATUSES = {status.value: status for status in SendStatus}
+
+
+class Begun(NamedTuple):
+    """A first attempt that is on its way."""
+
+    queue: MessageQueue
+    address: str
+    answer: asyncio.Future[Command]
+
+
+class Sending:
+    def __init__(self, instance: ClientInstance, options: ProducerOptions, destinations: Destinations) -> None:
+        self._instance = instance
+        self._options = options
+        self._destinations = destinations
+        self._namespace = instance.options.namespace
+
+    # -- at once ---------------------------------------------------------------------------------------------
+
+    def begin(self, outgoing: Outgoing, message: Message) -> asyncio.Future[SendResult]:
+        """Send without waiting. A task is made only where something must be waited for, or done again."""
+        destinations, seconds = self._destinations, self._options.send_timeout_seconds
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        info = destinations.known(outgoing.topic)
+        if info is None or not info.queues or message.sharding_key:
+            return loop.create_task(self.deliver(outgoing, message, None, deadline))
+        queue = destinations.next(outgoing.topic, info)
+        outgoing.header.queue_id = queue.queue_id
+        address = ""
+        try:
+            address = destinations.address(queue)
+            answer = self._instance.calls.begin_send(address, outgoing.header, outgoing.body, seconds)
+        except ApogeeError:
+            answer = None
+        if answer is None:
+            return loop.create_task(self.deliver(outgoing, message, None, deadline))
+        result: asyncio.Future[SendResult] = loop.create_future()
+
+        def answered(done: asyncio.Future[Command]) -> None:
+            if result.done():  # whoever waited has given up
+                done.exception()
+            elif done.exception() is None and done.result().code == ResponseCode.SUCCESS:
+                destinations.report(queue, deadline - seconds, None)
+                try:
+                    result.set_result(self._result(outgoing, queue, send_answer(done.result(), address)))
+                except ApogeeError as error:
+                    result.set_exception(error)
+            else:
+                begun = Begun(queue, address, done)
+                _follow(result, loop.create_task(self.deliver(outgoing, message, None, deadline, begun)))
+
+        answer.add_done_callback(answered)
+        return result
+
+    async def one_way(self, outgoing: Outgoing, message: Message, queue: MessageQueue | None, deadline: float) -> None:
+        destinations = self._destinations
+        info = destinations.known(outgoing.topic)
+        if info is None or not info.queues:
+            info = await destinations.queues(outgoing.topic, deadline)
+        if queue is not None or message.sharding_key:
+            chosen = destinations.chosen(queue, message, info)
+        else:
+            chosen = destinations.next(outgoing.topic, info)
+        outgoing.header.queue_id = chosen.queue_id
+        await self._instance.calls.send_one_way(destinations.address(chosen), outgoing.header, outgoing.body)
+
+    # -- until it is there -----------------------------------------------------------------------------------
+
+    async def deliver(
+        self,
+        outgoing: Outgoing,
+        message: Message,
+        queue: MessageQueue | QueueSelector | None,
+        deadline: float,
+        begun: Begun | None = None,
+    ) -> SendResult:
+        loop, destinations = asyncio.get_running_loop(), self._destinations
+        info = destinations.known(outgoing.topic)
+        if info is None or not info.queues:
+            info = await destinations.queues(outgoing.topic, deadline)
+        if queue is not None or message.sharding_key:
+            return await self._attempt_once(outgoing, destinations.chosen(queue, message, info), deadline)
+        failures: list[ApogeeError] = []
+        kept: SendResult | None = None  # stored, but not as well as it should be
+        last_broker = ""
+        for _ in range(1 + self._options.retries):
+            if failures and loop.time() >= deadline:
+                break
+            chosen = begun.queue if begun is not None else destinations.next(outgoing.topic, info, last_broker)
+            started = loop.time()
+            try:
+                result = await self._attempt(outgoing, chosen, deadline, begun)
+            except ApogeeError as error:
+                destinations.report(chosen, started, error)
+                if not self._may_do_elsewhere(error):
+                    if kept is not None:
+                        return kept
+                    raise
+                failures.append(error)
+            else:
+                destinations.report(chosen, started, None)
+                if result.status is SendStatus.SEND_OK or not self._options.retries_when_not_ok:
+                    return result
+                kept = result
+                failures.append(SendFailed(f"{chosen.broker_name} answered {result.status.name}", []))
+            begun, last_broker = None, chosen.broker_name
+            self._instance.routes.refresh_soon(outgoing.topic)
+            fresh = destinations.known(outgoing.topic)
+            info = fresh if fresh is not None and fresh.queues else info
+        if kept is not None:
+            return kept
+        raise _gave_up(outgoing, failures)
+
+    def _may_do_elsewhere(self, error: ApogeeError) -> bool:
+        return error.code in self._options.retry_codes if isinstance(error, RemoteRefused) else error.retriable
+
+    async def _attempt_once(self, outgoing: Outgoing, queue: MessageQueue, deadline: float) -> SendResult:
+        try:
+            return await self._attempt(outgoing, queue, deadline)
+        except ApogeeError as error:
+            if error.refresh_routes:
+                self._instance.routes.refresh_soon(outgoing.topic)
+            raise
+
+    async def _attempt(
+        self, outgoing: Outgoing, queue: MessageQueue, deadline: float, begun: Begun | None = None
+    ) -> SendResult:
+        if begun is not None:
+            answer = await begun.answer
+            if answer.code != ResponseCode.GO_AWAY:
+                return self._result(outgoing, queue, send_answer(answer, begun.address))
+        seconds = max(deadline - asyncio.get_running_loop().time(), 0.0)
+        outgoing.header.queue_id = queue.queue_id
+        address = self._destinations.address(queue)
+        sent = await self._instance.calls.send(address, outgoing.header, outgoing.body, seconds)
+        return self._result(outgoing, queue, sent)
+
+    def _result(self, outgoing: Outgoing, queue: MessageQueue, sent: SendAnswer) -> SendResult:
+        if sent.queue_id != queue.queue_id:
+            queue = MessageQueue(queue.broker_name, sent.queue_id, queue.topic)
+        unique_ids = outgoing.unique_ids
+        return SendResult(
+            _STATUSES[sent.code],
+            unique_ids[0] if len(unique_ids) == 1 else ",".join(unique_ids),
+            sent.offset_ids,
+            queue_without_namespace(queue, self._namespace),
+            sent.queue_offset,
+            sent.transaction_id,
+        )
+
+
+def _follow(result: asyncio.Future[SendResult], delivering: asyncio.Task[SendResult]) -> None:
+    """`result` becomes what the task becomes; who gives up the one gives up the other."""
+
+    def ended(done: asyncio.Task[SendResult]) -> None:
+        if result.done() or done.cancelled():
+            result.cancel()
+        elif (error := done.exception()) is not None:
+            result.set_exception(error)
+        else:
+            result.set_result(done.result())
+
+    delivering.add_done_callback(ended)
+    result.add_done_callback(lambda _: delivering.cancel())
+
+
+def _gave_up(outgoing: Outgoing, failures: list[ApogeeError]) -> SendFailed:
+    reasons = "; ".join(str(failure) for failure in failures)
+    return SendFailed(f"the message to {outgoing.topic} was not taken in {len(failures)} attempts: {reasons}", failures)
