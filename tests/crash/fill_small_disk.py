@@ -42,7 +42,7 @@ def main(folder: Path) -> None:
             assert strangers(opened.store, sender.sent) == []
         lost_keys = missing(opened.store, sender.sent)
         assert len(lost_keys) <= opened.store.index_failure_count
-        assert opened.flush_error is None, opened.flush_error
+        assert opened.store.flush_error is None, opened.store.flush_error
     print(f"{len(sender.sent)} taken, {refused} refused")
     assert refused > 100
     assert len(sender.sent) > 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from apogeemq.filter.tags import java_hash
 from apogeemq.model import properties as names
@@ -12,11 +12,11 @@ from apogeemq.model.properties import decode_properties, encode_properties
 from apogeemq.model.topics import SCHEDULE_TOPIC
 
 # What only a broker says of a message.
-_RESERVED = frozenset((names.POP_CHECK_POINT, names.REGION, names.TRACE_ON, names.CLUSTER))
+_RESERVED: Final = frozenset((names.POP_CHECK_POINT, names.REGION, names.TRACE_ON, names.CLUSTER))
 
 # What asks for more than to be stored: to be delayed, or half of a transaction.
-_ASKING = frozenset((names.DELAY, names.TRANSACTION_PREPARED)) | names.TIMER_PROPERTIES
-_UNUSUAL = _RESERVED | _ASKING
+_ASKING: Final = frozenset((names.DELAY, names.TRANSACTION_PREPARED)) | names.TIMER_PROPERTIES
+_UNUSUAL: Final = _RESERVED | _ASKING
 
 # Properties, the same as they are stored, the message's unique key, and whether they ask for nothing but storing.
 Accepted: TypeAlias = tuple[dict[str, str], bytes, str, bool]

@@ -99,7 +99,7 @@ class KeptTables:
     async def _is_log_flushed(self) -> bool:
         """Up to its present end; False when that fails or takes too long."""
         state = self._state
-        if state.opened.flush_error is not None:
+        if state.store.flush_error is not None:
             return False
         flushed = state.promises.answer_when_kept(state.store.log.max_offset, state.now_ms(), b"yes", lambda: b"")
         try:

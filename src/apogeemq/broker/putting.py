@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -22,28 +23,24 @@ from apogeemq.store.results import BatchPart, NewMessage, Put, PutBatch
 
 log = logging.getLogger(__name__)
 
-_SCHEDULE_PART = topic_part(SCHEDULE_TOPIC.encode())
+_SCHEDULE_PART: Final = topic_part(SCHEDULE_TOPIC.encode())
 _MAX_REMEMBERED_TOPICS = 100_000
-_LEVEL = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+_LEVEL: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
-_COMPLAINTS_APART_MS = 10_000
+_COMPLAINTS_APART_MS: Final = 10_000
 
-NO_ROOM_REMARK = "create mapped file failed, server is busy or broken."
+NO_ROOM_REMARK: Final = "create mapped file failed, server is busy or broken."
 
 
 class Putter:
-    """`why_not_writable` says why nothing can be stored just now, or None."""
-
     def __init__(
         self,
         store: MessageStore,
         delays: DelayLevels,
-        why_not_writable: Callable[[], str | None],
         now_ms: Callable[[], int],
     ) -> None:
         self._store = store
         self._delays = delays
-        self._why_not_writable = why_not_writable
         self._now_ms = now_ms
         self._topic_parts: dict[str, tuple[int, bytes]] = {}
         self.max_message_size = store.config.max_message_size
@@ -96,7 +93,7 @@ class Putter:
             raise self._too_large()
         if b"\0" in properties:
             self.check_zeros(properties)
-        if self._why_not_writable() is not None:
+        if self._store.why_not_writable() is not None:
             self.check_writable()
         try:
             return self._store.append(
@@ -148,7 +145,7 @@ class Putter:
         )
 
     def check_writable(self) -> None:
-        problem = self._why_not_writable()
+        problem = self._store.why_not_writable()
         if problem is not None:
             self.failure_count += 1
             raise RequestRefused(

@@ -143,7 +143,7 @@ class Broker:
         self.tables = KeptTables(settings.data_dir / "config", state, delay_offsets)
         self.tables.load()
         self._add_system_topics()
-        self.putter = Putter(opened.store, self.delays, opened.why_not_writable, state.now_ms)
+        self.putter = Putter(opened.store, self.delays, state.now_ms)
         self.held = HeldPulls(loop, opened.store, config.max_held_pulls)
         self.delivery = DelayedDelivery(opened.store, self.putter, self.delays, delay_offsets, state.stats)
         self.outward = Outward(lambda: state.config, settings.tls, self._environment)

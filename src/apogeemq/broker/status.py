@@ -25,7 +25,7 @@ def status_pages(broker: Broker) -> dict[str, Page]:
 def _health(broker: Broker) -> Response:
     """503 while no message can be stored; it can be read all the same."""
     state = broker.state
-    problem = state.opened.why_not_writable()
+    problem = state.store.why_not_writable()
     health = {
         "status": "ok" if problem is None else "read-only",
         "problem": problem,

@@ -8,7 +8,7 @@ from typing import Final
 DEFAULT_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 _UNITS_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_LEVEL = re.compile(r"([0-9]{1,9})([smhd])")
+_LEVEL: Final = re.compile(r"([0-9]{1,9})([smhd])")
 
 
 class DelayLevels:

@@ -8,21 +8,21 @@ from typing import Final
 
 import msgspec
 
-PERM_INHERIT = 1
-PERM_WRITE = 2
-PERM_READ = 4
-PERM_PRIORITY = 8
-PERM_READ_WRITE = PERM_READ | PERM_WRITE
+PERM_INHERIT: Final = 1
+PERM_WRITE: Final = 2
+PERM_READ: Final = 4
+PERM_PRIORITY: Final = 8
+PERM_READ_WRITE: Final = PERM_READ | PERM_WRITE
 
-FLAG_UNIT = 1
-FLAG_UNIT_SUB = 2
+FLAG_UNIT: Final = 1
+FLAG_UNIT_SUB: Final = 2
 
-MASTER_ID = 0
+MASTER_ID: Final = 0
 
 # A route of such a topic is never rewritten for an acting master: slaves use it to find each other.
-SYNC_BROKER_MEMBER_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
+SYNC_BROKER_MEMBER_PREFIX: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
 
-ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
+ORDER_TOPIC_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 
 AUTO_CREATE_TOPIC: Final = "TBW102"
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
@@ -71,7 +71,7 @@ SINGLE_TAG: Final = "SINGLE_TAG"
 MULTI_TAG: Final = "MULTI_TAG"
 FILTER_TYPES: Final = (SINGLE_TAG, MULTI_TAG)
 
-_ALLOWED = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
+_ALLOWED: Final = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
 
 
 class TopicConfig(msgspec.Struct, rename="camel"):

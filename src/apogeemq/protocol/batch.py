@@ -19,9 +19,9 @@ from apogeemq.errors import ProtocolError
 
 _HEAD: Final = Struct(">iiiii")
 _SHORT: Final = Struct(">h")
-_HEAD_SIZE = _HEAD.size
-_unpack_head = _HEAD.unpack_from
-_unpack_short = _SHORT.unpack_from
+_HEAD_SIZE: Final = _HEAD.size
+_unpack_head: Final = _HEAD.unpack_from
+_unpack_short: Final = _SHORT.unpack_from
 
 
 def decode_batch(data: bytes) -> list[tuple[int, bytes, bytes]]:
@@ -47,10 +47,11 @@ def decode_batch(data: bytes) -> list[tuple[int, bytes, bytes]]:
 
 def encode_batch(messages: list[tuple[int, bytes, bytes]]) -> bytes:
     """From (flag, body, properties) of each message."""
-    return b"".join(
-        _HEAD.pack(_HEAD_SIZE + len(body) + 2 + len(properties), 0, 0, flag, len(body))
-        + body
-        + _SHORT.pack(len(properties))
-        + properties
-        for flag, body, properties in messages
-    )
+    pieces: list[bytes] = []
+    for flag, body, properties in messages:
+        length = len(body)
+        pieces.append(_HEAD.pack(_HEAD_SIZE + length + 2 + len(properties), 0, 0, flag, length))
+        pieces.append(body)
+        pieces.append(len(properties).to_bytes(2))
+        pieces.append(properties)
+    return b"".join(pieces)

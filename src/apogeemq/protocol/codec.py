@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from struct import Struct, error
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from apogeemq.errors import ProtocolError
 from apogeemq.protocol import header_binary, header_json, versions
@@ -19,27 +19,27 @@ from apogeemq.protocol.command import (
 )
 from apogeemq.protocol.header_json import BAD_JSON
 
-_MARK = Struct(">I")
-_LENGTH_AND_MARK = Struct(">II")
-_HEADER_LENGTH_MASK = 0xFFFFFF
+_MARK: Final = Struct(">I")
+_LENGTH_AND_MARK: Final = Struct(">II")
+_HEADER_LENGTH_MASK: Final = 0xFFFFFF
 # Real headers are a few kilobytes, those that carry message properties or a KV value some more. Read as objects a
 # header may take thirty times its size, so it gets less room than a frame.
-MAX_HEADER_SIZE = 1024 * 1024
+MAX_HEADER_SIZE: Final = 1024 * 1024
 
-_MAX_HEADER_END = 4 + MAX_HEADER_SIZE
+_MAX_HEADER_END: Final = 4 + MAX_HEADER_SIZE
 
-_unpack_mark = _MARK.unpack_from
-_pack_start = _LENGTH_AND_MARK.pack
-_decode_json = header_json.decode
+_unpack_mark: Final = _MARK.unpack_from
+_pack_start: Final = _LENGTH_AND_MARK.pack
+_decode_json: Final = header_json.decode
 
-_OK_START = f'{{"code":0,"flag":1,"language":"{LANGUAGE}","opaque":'.encode()
-_OK_END = f',"serializeTypeCurrentRPC":"JSON","version":{versions.CURRENT}}}'.encode()
-_OK_LENGTH = len(_OK_START) + len(_OK_END)
+_OK_START: Final = f'{{"code":0,"flag":1,"language":"{LANGUAGE}","opaque":'.encode()
+_OK_END: Final = f',"serializeTypeCurrentRPC":"JSON","version":{versions.CURRENT}}}'.encode()
+_OK_LENGTH: Final = len(_OK_START) + len(_OK_END)
 
 
 # From the first TYPED_START bytes of a JSON header to a decoder of a command whose extension fields are typed.
 TypedDecoders: TypeAlias = dict[bytes, Callable[[bytes], Command]]
-TYPED_START = len(b'{"code":310,')
+TYPED_START: Final = len(b'{"code":310,')
 
 
 def decode_frame(frame: bytes, typed: TypedDecoders | None = None) -> Command:

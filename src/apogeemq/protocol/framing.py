@@ -13,16 +13,17 @@ A frame on the wire is::
 from __future__ import annotations
 
 from struct import Struct
+from typing import Final
 
 from apogeemq.errors import ProtocolError
 
-LENGTH = Struct(">I")
-MAX_FRAME_SIZE = 16 * 1024 * 1024  # length word included, as Apache counts it
-MIN_LENGTH = 4  # a frame holds at least its mark
+LENGTH: Final = Struct(">I")
+MAX_FRAME_SIZE: Final = 16 * 1024 * 1024  # length word included, as Apache counts it
+MIN_LENGTH: Final = 4  # a frame holds at least its mark
 
-_SMALL_CHUNK = 1024  # smaller ones are put together: as objects of their own they would cost more than they hold
+_SMALL_CHUNK: Final = 1024  # smaller ones are put together: as objects of their own they would cost more than they hold
 
-_unpack_length = LENGTH.unpack_from
+_unpack_length: Final = LENGTH.unpack_from
 
 
 class FrameReader:

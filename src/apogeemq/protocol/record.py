@@ -39,17 +39,18 @@ MAGIC_BLANK: Final = 0xCBD43194  # the rest of a commit log file is not used
 BLANK: Final = Struct(">II")  # remaining size, magic
 
 CRC_MASK: Final = 0x7FFFFFFF
+_crc32: Final = crc32  # a name of this module is found at once where it is compiled, an imported one looked up
 MAX_V1_TOPIC: Final = 127
 
-_HOST_SIZES = (8, 20)
+_HOST_SIZES: Final = (8, 20)
 _HEADS: Final = {
     born_flag | store_flag: Struct(f">IIIiiqqiq{born_size}sq{store_size}siqi")
     for born_flag, born_size in zip((0, BORN_HOST_IPV6), _HOST_SIZES, strict=True)
     for store_flag, store_size in zip((0, STORE_HOST_IPV6), _HOST_SIZES, strict=True)
 }
 HOST_FLAGS: Final = BORN_HOST_IPV6 | STORE_HOST_IPV6
-_SHORT = Struct(">h")
-_SIZE_AND_MAGIC = Struct(">II")
+_SHORT: Final = Struct(">h")
+_SIZE_AND_MAGIC: Final = Struct(">II")
 
 # Size of the part from the total size to the body's length, by the flags of the hosts.
 HEAD_SIZES: Final = {flags: head.size for flags, head in _HEADS.items()}
@@ -117,7 +118,7 @@ def encode_record(
     head = _PACKS[system_flag & HOST_FLAGS](
         size,
         magic,
-        crc32(body) & CRC_MASK,
+        _crc32(body) & CRC_MASK,
         queue_id,
         flag,
         queue_offset,
@@ -163,7 +164,7 @@ def encode_records(
     pieces: list[bytes] = []
     add = pieces.extend
     for size, flag, queue_offset, physical_offset, body, properties in messages:
-        crc = crc32(body) & CRC_MASK
+        crc = _crc32(body) & CRC_MASK
         head = pack_head(size, magic, crc, queue_id, flag, queue_offset, physical_offset, shared, len(body))
         add((head, body, topic_bytes, len(properties).to_bytes(2), properties))
     return b"".join(pieces)
@@ -204,4 +205,4 @@ def _part(data: bytes, start: int, length: int, limit: int) -> tuple[bytes, int]
 
 
 def is_intact(record: Record) -> bool:
-    return crc32(record.body) & CRC_MASK == record.body_crc
+    return _crc32(record.body) & CRC_MASK == record.body_crc

@@ -13,8 +13,8 @@ from apogeemq.protocol import versions
 from apogeemq.protocol.codec import encode_reply
 from apogeemq.protocol.command import JSON, LANGUAGE, Command
 
-_START = Struct(">II")
-_pack_start = _START.pack
+_START: Final = Struct(">II")
+_pack_start: Final = _START.pack
 
 _TAIL: Final = (
     f'"flag":1,"language":"{LANGUAGE}","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":{versions.CURRENT}}}'

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain, count
 from struct import Struct
+from typing import Final
 
 from apogeemq.protocol.record import encode_records, record_size, shared_head
 from apogeemq.store.key_hash import key_hashes
 from apogeemq.store.layout import QUEUE_ENTRY_FIELDS
 from apogeemq.store.results import BatchPart, NewMessage
 
-_ENTRIES_AT_ONCE = 64
+_ENTRIES_AT_ONCE: Final = 64
 
 
 @lru_cache(maxsize=_ENTRIES_AT_ONCE)

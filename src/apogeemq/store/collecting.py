@@ -18,8 +18,8 @@ from apogeemq.store.results import GetStatus, Got
 # Entries one pull looks at in search of wanted tags; Apache's number.
 MAX_ENTRIES_SEARCHED: Final = 800
 
-_entries = QUEUE_ENTRY.iter_unpack
-_placement = Struct(">qi8x").unpack_from  # physical offset and size
+_entries: Final = QUEUE_ENTRY.iter_unpack
+_placement: Final = Struct(">qi8x").unpack_from  # physical offset and size
 
 
 _MAX_AT_ONCE: Final = 256

@@ -10,15 +10,16 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from apogeemq.errors import ProtocolError, StorageFailed
 from apogeemq.protocol.record import BLANK, MAGIC_BLANK, Record, decode_record
 from apogeemq.store.file_queue import FileQueue
 from apogeemq.store.mapped_file import MappedFile
 
-_RESERVE_STEP = 16 * 1024 * 1024
-_POPULATE_STEP = 256 * 1024
-_BLANK_SIZE = BLANK.size
+_RESERVE_STEP: Final = 16 * 1024 * 1024
+_POPULATE_STEP: Final = 256 * 1024
+_BLANK_SIZE: Final = BLANK.size
 
 
 class CommitLog:

@@ -12,15 +12,16 @@ from __future__ import annotations
 import mmap
 from bisect import bisect_left
 from pathlib import Path
+from typing import Final
 
 from apogeemq.store.file_queue import FileQueue
 from apogeemq.store.layout import FILLER_ENTRY, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_SIZE
 from apogeemq.store.mapped_file import MapCache, MappedFile
 
-_RESERVE_STEP = 4096
+_RESERVE_STEP: Final = 4096
 
-_pack_into = QUEUE_ENTRY.pack_into
-_unpack = QUEUE_ENTRY.unpack_from
+_pack_into: Final = QUEUE_ENTRY.pack_into
+_unpack: Final = QUEUE_ENTRY.unpack_from
 
 
 class ConsumeQueue:

@@ -16,26 +16,27 @@ from itertools import count as word_numbers
 from pathlib import Path
 from struct import Struct
 from sys import byteorder
+from typing import Final
 
 from apogeemq.errors import StorageFailed
 from apogeemq.store.layout import INDEX_HEADER, INDEX_HEADER_SIZE, INDEX_ITEM, INDEX_ITEM_SIZE, INDEX_SLOT
 from apogeemq.store.mapped_file import MappedFile
 
-_RESERVE_STEP = 1024 * 1024
-_FIRST_ITEM = 1  # item 0 means "none"
-_MAX_SECONDS = 2**31 - 1
-MAX_ITEMS_AT_ONCE = 64
-_REPAIR_STEP = 65_536  # items
+_RESERVE_STEP: Final = 1024 * 1024
+_FIRST_ITEM: Final = 1  # item 0 means "none"
+_MAX_SECONDS: Final = 2**31 - 1
+MAX_ITEMS_AT_ONCE: Final = 64
+_REPAIR_STEP: Final = 65_536  # items
 
-_WORD = 4
-_HEADER_WORDS = INDEX_HEADER_SIZE // _WORD
-_ITEM_WORDS = INDEX_ITEM_SIZE // _WORD
-_PREVIOUS_WORD = _ITEM_WORDS - 1  # in an item
+_WORD: Final = 4
+_HEADER_WORDS: Final = INDEX_HEADER_SIZE // _WORD
+_ITEM_WORDS: Final = INDEX_ITEM_SIZE // _WORD
+_PREVIOUS_WORD: Final = _ITEM_WORDS - 1  # in an item
 
-_ITEM_START = "iqi"  # key hash, physical offset, seconds; the previous item's number is copied from the slot
-_pack_item_start = Struct(">" + _ITEM_START).pack_into
-_pack_slot = INDEX_SLOT.pack_into
-_items = INDEX_ITEM.iter_unpack
+_ITEM_START: Final = "iqi"  # key hash, physical offset, seconds; the previous item's number is copied from the slot
+_pack_item_start: Final = Struct(">" + _ITEM_START).pack_into
+_pack_slot: Final = INDEX_SLOT.pack_into
+_items: Final = INDEX_ITEM.iter_unpack
 
 
 @lru_cache(maxsize=MAX_ITEMS_AT_ONCE)

@@ -14,12 +14,13 @@ import resource
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from apogeemq.runtime.atomic_file import sync_folder
 
-_PAGE = 4096
-_MAX_GROWN_STEP = 64 * _PAGE
-_MADV_POPULATE_WRITE = 23  # Linux 5.14; the mmap module has no name for it yet
+_PAGE: Final = 4096
+_MAX_GROWN_STEP: Final = 64 * _PAGE
+_MADV_POPULATE_WRITE: Final = 23  # Linux 5.14; the mmap module has no name for it yet
 
 
 def most_maps() -> int:

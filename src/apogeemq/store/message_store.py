@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Container, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from apogeemq.errors import StorageFailed
 from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
@@ -28,7 +28,7 @@ from apogeemq.store.results import BatchPart, GetStatus, Got, NewMessage, Put, P
 
 log = logging.getLogger(__name__)
 
-_NOT_IN_QUEUE = TRANSACTION_PREPARED & TRANSACTION_ROLLBACK  # the bit that only these two have
+_NOT_IN_QUEUE: Final = TRANSACTION_PREPARED & TRANSACTION_ROLLBACK  # the bit that only these two have
 
 # (topic, properties, store time) -> the tags code of a message's queue entry
 TagsCodeOf: TypeAlias = Callable[[str, dict[str, str], int], int]
@@ -60,8 +60,17 @@ class MessageStore:
         self._tags_code_of = tags_code_of
         self._is_indexed = config.message_index_enable
         self.waiting: dict[tuple[str, int], Waiter] = {}
+        # Why nothing more can be put: a flush has failed (said by its thread, never taken back), the disk is full.
+        self.flush_error: OSError | None = None
+        self.disk_problem: str | None = None
 
     # -- putting ---------------------------------------------------------------------------------------------
+
+    def why_not_writable(self) -> str | None:
+        """Whoever puts asks before. Reading goes on in any case."""
+        if self.flush_error is not None:
+            return f"a flush failed: {self.flush_error.strerror or self.flush_error}"
+        return self.disk_problem
 
     def put(self, message: NewMessage, now_ms: int) -> Put:
         """Append one message and make it readable. OSError: the disk has no room; nothing was stored."""
@@ -103,7 +112,7 @@ class MessageStore:
         keys: Sequence[str],
         now_ms: int,
     ) -> tuple[int, int, int, int]:
-        """`put` of a message in its parts, so that nothing is made to be taken apart again; gives the fields of a `Put`."""
+        """`put` of a message in its parts, so that nothing is made to be taken apart again; gives a `Put` in its."""
         queue = self.queues.get((topic, queue_id))
         if queue is None:
             queue = self.queue(topic, queue_id)

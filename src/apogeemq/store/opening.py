@@ -43,7 +43,6 @@ class OpenStore:
     ) -> None:
         self.store = store
         self.recovered = recovered
-        self.flush_error: OSError | None = None
         self._lock = lock
         self._on_failed = on_failed
         self._flusher = LogFlusher(
@@ -89,7 +88,7 @@ class OpenStore:
         self._flusher.stop()
         self._upkeep.stop()
         self.store.close()
-        if self.flush_error is None:
+        if self.store.flush_error is None:
             (self.store.root / ABORT_FILE).unlink(missing_ok=True)
             sync_folder(self.store.root)
         else:
@@ -111,23 +110,9 @@ class OpenStore:
         return self.store.log.flushed_offset
 
     def _fail(self, error: OSError) -> None:
-        if self.flush_error is None:
-            self.flush_error = error
+        if self.store.flush_error is None:
+            self.store.flush_error = error
             self._on_failed(error)
-
-    # -- taking messages -------------------------------------------------------------------------------------
-
-    @property
-    def is_writable(self) -> bool:
-        return self.why_not_writable() is None
-
-    def why_not_writable(self) -> str | None:
-        """Reading goes on in any case."""
-        if self.flush_error is not None:
-            return f"a flush failed: {self.flush_error.strerror or self.flush_error}"
-        disk = self._cleaner.disk
-        ratio = disk.used_percent / 100
-        return f"CL: {ratio:5.2f} CQ: {ratio:5.2f} INDEX: {ratio:5.2f}" if disk.is_full else None
 
     @property
     def disk(self) -> DiskUse:

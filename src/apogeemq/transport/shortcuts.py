@@ -10,13 +10,15 @@ Hooks see every request, so a server with hooks takes no shortcuts.
 
 from __future__ import annotations
 
+from typing import Final
+
 from apogeemq.protocol.codec import encode_ok_text
 from apogeemq.protocol.command import JSON, Command, Shortcut
 
-_OPAQUE = b'"opaque":'
-_MAX_DIGITS = 10  # of an int32
-_MAX_FRAME_SIZE = 1024  # a question is short; longer frames are not worth a look
-_MAX_SHORTCUTS = 16_384  # some 300 bytes each; beyond, all are forgotten and learnt anew
+_OPAQUE: Final = b'"opaque":'
+_MAX_DIGITS: Final = 10  # of an int32
+_MAX_FRAME_SIZE: Final = 1024  # a question is short; longer frames are not worth a look
+_MAX_SHORTCUTS: Final = 16_384  # some 300 bytes each; beyond, all are forgotten and learnt anew
 
 
 class Shortcuts:

@@ -35,8 +35,7 @@ class Putting:
             max_message_size=1000,
         )
         self.store = MessageStore(config, tags_code_of)
-        self.problem: str | None = None
-        self.putter = Putter(self.store, DelayLevels("1s 5s"), lambda: self.problem, lambda: NOW)
+        self.putter = Putter(self.store, DelayLevels("1s 5s"), lambda: NOW)
 
     def put(self, said: dict[str, str] | None = None, **more: object) -> Put:
         made = msgspec.structs.replace(
@@ -133,7 +132,7 @@ def test_a_stray_zero_is_somebodys_data(putting: Putting) -> None:
 
 
 def test_a_store_that_is_not_writable(putting: Putting) -> None:
-    putting.problem = "CL:  0.95 CQ:  0.95 INDEX:  0.95"
+    putting.store.disk_problem = "CL:  0.95 CQ:  0.95 INDEX:  0.95"
     refusal = putting.refused()
     assert refusal.code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert refusal.remark == (
@@ -143,7 +142,7 @@ def test_a_store_that_is_not_writable(putting: Putting) -> None:
     shared = message("T", 0, 0)
     with pytest.raises(RequestRefused, match="the broker's disk is full"):
         putting.putter.put_batch(shared, [BatchPart(0, b"b", b"", 0, [])])
-    putting.problem = None
+    putting.store.disk_problem = None
     putting.put()
 
 

@@ -19,7 +19,7 @@ from apogeemq.errors import ConfigError, StorageFailed
 from apogeemq.model.properties import encode_properties
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
-from apogeemq.store.upkeep.retention import DiskUse
+from apogeemq.store.upkeep import cleaning
 from apogeemq.testing.faulty_files import failing_syncs, full_disk, path_of
 from tests.unit.broker.handlers.members import Member, Serving, serving
 from tests.unit.broker.handlers.traffic import (
@@ -233,7 +233,7 @@ async def test_with_async_flush_a_failure_ends_writing_too(tmp_path: Path) -> No
         with failing_syncs(is_log) as failed:
             await send(member)
             await eventually(lambda: failed)
-            await eventually(lambda: running.state.opened.flush_error is not None)
+            await eventually(lambda: running.state.opened.store.flush_error is not None)
         assert (await refused_send(member))[0] == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
@@ -243,7 +243,7 @@ async def test_queues_that_cannot_be_synced_end_writing(tmp_path: Path) -> None:
         member = await begun(running)
         with failing_syncs(lambda path: "consumequeue" in path.parts):
             await ask_send(member)
-            await eventually(lambda: running.state.opened.flush_error is not None)
+            await eventually(lambda: running.state.opened.store.flush_error is not None)
         assert (await refused_send(member))[0] == ResponseCode.SERVICE_NOT_AVAILABLE
         assert bodies(await pull(member))[0] == b"first"
 
@@ -288,14 +288,15 @@ async def test_a_disk_without_room_is_said_and_reading_goes_on(tmp_path: Path) -
 
 
 @in_loop
-async def test_a_disk_used_beyond_its_mark(tmp_path: Path) -> None:
+async def test_a_disk_used_beyond_its_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(tmp_path) as running:
         member = await begun(running)
-        running.state.opened._cleaner.disk = DiskUse(95.0)
+        monkeypatch.setattr(cleaning, "used_percent", lambda folder: 95.0)
+        running.state.opened.clean(running.state.now_ms(), hour=12)
         code, remark = await refused_send(member)
         assert code == ResponseCode.SERVICE_NOT_AVAILABLE
         assert remark is not None
-        assert "the broker's disk is full [CL:  0." in remark
+        assert "the broker's disk is full [CL:  0.95" in remark
         assert bodies(await pull(member)) == [b"first"]
 
 

@@ -40,7 +40,7 @@ async def test_health_says_who_it_is_and_who_knows_it(tmp_path: Path) -> None:
 async def test_broker_that_cannot_store_is_not_healthy(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         address = broker.broker.start_status("127.0.0.1", 0)
-        broker.state.opened.flush_error = OSError(5, "Input/output error")
+        broker.state.opened.store.flush_error = OSError(5, "Input/output error")
         code, body = await get(address, "/healthz")
         health = msgspec.json.decode(body)
         assert (code, health["status"]) == (503, "read-only")

@@ -67,7 +67,7 @@ def test_it_is_marked_as_running_until_it_is_closed(opener: Opener) -> None:
     opened = opener()
     assert (opener.root / ABORT_FILE).read_text() == str(os.getpid())
     assert opened.recovered.was_clean
-    assert opened.is_writable
+    assert opened.store.why_not_writable() is None
     opener.close(opened)
     assert not (opener.root / ABORT_FILE).exists()
     assert opener().recovered.was_clean
@@ -139,7 +139,7 @@ def test_after_a_failed_flush_nothing_is_written_but_all_is_read(
     monkeypatch.setattr(os, "fdatasync", fail)
     opened.store.put(message("T", 0, 1), 2000)
     assert opener.failed.get(timeout=WAIT_SECONDS).errno == errno.EIO
-    assert opened.why_not_writable() == "a flush failed: Input/output error"
+    assert opened.store.why_not_writable() == "a flush failed: Input/output error"
     assert drain(opened.store, "T", 0) == [b"0", b"1"]
     opener.close(opened)
     assert opener.failed.empty()
@@ -147,4 +147,4 @@ def test_after_a_failed_flush_nothing_is_written_but_all_is_read(
     monkeypatch.undo()
     again = opener()
     assert not again.recovered.was_clean
-    assert again.is_writable
+    assert again.store.why_not_writable() is None

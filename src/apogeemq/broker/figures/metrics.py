@@ -93,7 +93,7 @@ def _lag(state: BrokerState) -> Family:
 def _store(broker: Broker) -> Iterator[Family | HistogramFamily]:
     state, opened = broker.state, broker.state.opened
     store, flushes = opened.store, opened.flush_figures
-    yield _gauge("writable", "Whether messages can be stored.", 1 if opened.is_writable else 0)
+    yield _gauge("writable", "Whether messages can be stored.", 1 if opened.store.why_not_writable() is None else 0)
     yield _gauge("commit_log_min_offset", "First byte of the commit log.", store.log.min_offset)
     yield _gauge("commit_log_max_offset", "Byte after the last of the commit log.", store.log.max_offset)
     yield _gauge("commit_log_flushed_offset", "Bytes below this are on the disk.", store.log.flushed_offset)

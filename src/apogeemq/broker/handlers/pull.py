@@ -24,7 +24,7 @@ from apogeemq.transport.dispatch import Dispatcher, Reply
 
 _FORBIDDEN_READ: Final = 4
 _MAX_HOLD_MS: Final = 110_000  # below the 120 s after which either side closes a silent connection
-_TIMED_EVERY = 16  # of so many pulls one is timed, and counts for all of them
+_TIMED_EVERY: Final = 16  # of so many pulls one is timed, and counts for all of them
 
 # Who forbids a pull, as the answer's field forbiddenType says it.
 _BY_BROKER, _BY_GROUP, _BY_TOPIC, _BY_BROADCAST, _BY_SUBSCRIPTION = 1, 2, 3, 4, 5

@@ -7,6 +7,7 @@ import random
 from functools import partial
 from ipaddress import ip_address
 from time import perf_counter
+from typing import Final, TypeAlias
 
 from apogeemq.broker.putting import Putter
 from apogeemq.broker.state import BrokerState
@@ -41,14 +42,16 @@ from apogeemq.protocol.remarks import FAQ_HINT
 from apogeemq.protocol.versions import V3_4_9
 from apogeemq.store.config import SYNC_FLUSH
 from apogeemq.store.message_store import index_keys
-from apogeemq.store.results import BatchPart, NewMessage
+from apogeemq.store.results import BatchPart, NewMessage, Put
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import BUSY_REMARK, Dispatcher, Reply
 
-_MAX_REMEMBERED_HOSTS = 10_000
-_TIMED_EVERY = 16  # of so many sends one is timed, and counts for all of them
+_MAX_REMEMBERED_HOSTS: Final = 10_000
+_NO_SEND_TOPICS: Final = NO_SEND_TOPICS
+_perf_counter: Final = perf_counter
+_TIMED_EVERY: Final = 16  # of so many sends one is timed, and counts for all of them
 
-Header = headers.SendMessage | headers.SendMessageV1
+Header: TypeAlias = headers.SendMessage | headers.SendMessageV1
 
 
 class SendHandlers:
@@ -65,6 +68,7 @@ class SendHandlers:
         self._count_put = state.stats.put
         self.is_sync = state.store_config.flush_disk_type == SYNC_FLUSH
         self._count = 0
+        self._make_unique_key = self._new_unique_key  # once, not for every message
 
     def install(self, dispatcher: Dispatcher) -> None:
         dispatcher.register(RequestCode.SEND_MESSAGE, self.send_v1)
@@ -80,21 +84,25 @@ class SendHandlers:
 
     def _send(self, channel: Channel, command: Command, header: Header) -> Reply:
         self._count += 1
-        started = perf_counter() if self._count % _TIMED_EVERY == 0 else 0.0
-        topic = self._topics.get(header.topic)
+        started = _perf_counter() if self._count % _TIMED_EVERY == 0 else 0.0
+        name, config = header.topic, self._config
+        topic = self._topics.get(name)
         is_new = topic is None
         try:
-            if topic is None or header.topic in NO_SEND_TOPICS or self._config.broker_permission != PERM_READ_WRITE:
+            if topic is None or name in _NO_SEND_TOPICS or config.broker_permission != PERM_READ_WRITE:
                 topic = self._checked_topic(channel, command, header)
-            if self._config.start_accept_send_request_time_stamp or (
-                self.is_sync and len(self._state.promises) >= self._config.send_thread_pool_queue_capacity
+            if config.start_accept_send_request_time_stamp or (
+                self.is_sync and len(self._state.promises) >= config.send_thread_pool_queue_capacity
             ):
                 self._check_time_and_load()
-            reply = (self._put_batch if header.is_batch else self._put_one)(channel, command, header, topic)
+            if header.is_batch:
+                reply = self._put_batch(channel, command, header, topic)
+            else:
+                reply = self._put_one(channel, command, header, topic)
         except RequestRefused as refusal:
             raise RequestRefused(refusal.code, refusal.remark, self._replies.fixed_fields) from None
         if started:
-            self._state.stats.put_seconds.observe(perf_counter() - started, _TIMED_EVERY)
+            self._state.stats.put_seconds.observe(_perf_counter() - started, _TIMED_EVERY)
         return reply if not is_new else asyncio.ensure_future(self._after_topic_is_kept(reply))
 
     async def _after_topic_is_kept(self, reply: bytes | asyncio.Future[bytes]) -> bytes:
@@ -110,16 +118,17 @@ class SendHandlers:
         queue_id = header.queue_id
         if not 0 <= queue_id < topic.write_queue_nums:
             queue_id = self._checked_queue(channel, header, topic)
-        if not command.body:
+        body = command.body
+        if not body:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the message has no body")
-        properties, encoded, unique_key, is_usual = self._rules.accept(header.properties or "", self._new_unique_key)
-        name = header.topic
+        properties, encoded, unique_key, is_usual = self._rules.accept(header.properties or "", self._make_unique_key)
         born_host, host_flag = self._hosts.get(channel.address) or self._host_of(channel)
         system_flag = header.system_flag & ~HOST_FLAGS | host_flag
         if topic.topic_filter_type == MULTI_TAG:
             system_flag |= MULTI_TAGS
         tags = properties.get(names.TAGS)
         tags_code = java_hash(tags) if tags else 0
+        name = header.topic
         if is_usual and not name.startswith(RETRY_PREFIX):
             offset, queue_offset, size, store_time = self._putter.put_usual(
                 name,
@@ -130,36 +139,15 @@ class SendHandlers:
                 born_host,
                 self._store_host,
                 header.reconsume_times or 0,
-                command.body,
+                body,
                 encoded,
                 tags_code,
                 index_keys(properties),
             )
         else:
-            if not is_usual:
-                self._refuse_what_is_not_there(header, properties)
-            if name.startswith(RETRY_PREFIX):
-                name = self._retry_or_dead_letter(command, header, properties)
-                if name != header.topic:
-                    queue_id = 0
-                    encoded = encode_properties({**decode_properties(encoded.decode()), **properties}).encode()
-            message = NewMessage(
-                name,
-                self._putter.topic_part(name),
-                queue_id,
-                header.flag,
-                system_flag,
-                header.born_time,
-                born_host,
-                self._store_host,
-                header.reconsume_times or 0,
-                0,
-                command.body,
-                encoded,
-                tags_code,
-                index_keys(properties),
+            name, queue_id, put = self._put_unusual(
+                command, header, queue_id, system_flag, born_host, properties, encoded, tags_code
             )
-            put = self._putter.put(message, properties)
             offset, queue_offset, size, store_time = put.physical_offset, put.queue_offset, put.size, put.store_time
         self._count_put(name, 1, size)
         reply = self._replies.stored(command, offset, queue_id, queue_offset, unique_key)
@@ -167,6 +155,43 @@ class SendHandlers:
             not_kept = partial(self._not_kept, command, [offset], queue_id, queue_offset, unique_key)
             return self._state.promises.answer_when_kept(offset + size, store_time, reply, not_kept)
         return reply
+
+    def _put_unusual(
+        self,
+        command: Command,
+        header: Header,
+        queue_id: int,
+        system_flag: int,
+        born_host: bytes,
+        properties: dict[str, str],
+        encoded: bytes,
+        tags_code: int,
+    ) -> tuple[str, int, Put]:
+        """One that asks for more than to be stored, or goes to a retry topic; gives the topic and queue it went to."""
+        name = header.topic
+        self._refuse_what_is_not_there(header, properties)
+        if name.startswith(RETRY_PREFIX):
+            name = self._retry_or_dead_letter(command, header, properties)
+            if name != header.topic:
+                queue_id = 0
+                encoded = encode_properties({**decode_properties(encoded.decode()), **properties}).encode()
+        message = NewMessage(
+            name,
+            self._putter.topic_part(name),
+            queue_id,
+            header.flag,
+            system_flag,
+            header.born_time,
+            born_host,
+            self._store_host,
+            header.reconsume_times or 0,
+            0,
+            command.body,
+            encoded,
+            tags_code,
+            index_keys(properties),
+        )
+        return name, queue_id, self._putter.put(message, properties)
 
     def _new_unique_key(self) -> str:
         return self._state.unique_ids.next(self._state.now_ms())

@@ -30,7 +30,7 @@ class Cleaner:
         self._asked_for_rounds = 0
         self._queues_begin_at = store.log.min_offset
         self._must_keep_topic: Callable[[str], bool] | None = None
-        self.disk = self.look_at_disk()
+        self.disk = self._seen_disk()
         self.deleted_file_count = 0
 
     def look_at_disk(self) -> DiskUse:
@@ -43,10 +43,17 @@ class Cleaner:
             min(max(config.disk_space_warning_level_ratio, 35), 90),
         )
 
+    def _seen_disk(self) -> DiskUse:
+        """A full one takes no more messages."""
+        disk = self.look_at_disk()
+        ratio = disk.used_percent / 100
+        self._store.disk_problem = f"CL: {ratio:5.2f} CQ: {ratio:5.2f} INDEX: {ratio:5.2f}" if disk.is_full else None
+        return disk
+
     def clean(self, now_ms: int, hour: int) -> None:
         """Called every `cleanResourceInterval` ms; `hour` is that of the day, local time."""
         was_full = self.disk.is_full
-        self.disk = self.look_at_disk()
+        self.disk = self._seen_disk()
         if self.disk.is_full != was_full:
             log.warning("the disk is %.0f %% full: messages are %s", *self._disk_news())
         is_due = is_delete_hour(self._store.config.delete_when, hour)

@@ -93,7 +93,7 @@ def test_the_flusher_never_loses_a_file_from_under_it(opened: OpenStore, monkeyp
         if number % 10 == 0:
             opened.clean(NOW, NEVER)
     assert opened.store.log.min_offset > 0
-    assert opened.flush_error is None
+    assert opened.store.flush_error is None
 
 
 def test_a_tight_disk_deletes_at_any_hour_and_a_full_one_whatever_the_age(
@@ -108,11 +108,11 @@ def test_a_tight_disk_deletes_at_any_hour_and_a_full_one_whatever_the_age(
     use_disk(monkeypatch, 86)
     opened.clean(NOW, NEVER)
     assert opened.store.log.min_offset == size
-    assert opened.is_writable
+    assert opened.store.why_not_writable() is None
     use_disk(monkeypatch, 91)
     opened.clean(NOW, NEVER)
     assert opened.store.log.min_offset == 2 * size
-    assert opened.why_not_writable() == "CL:  0.91 CQ:  0.91 INDEX:  0.91"
+    assert opened.store.why_not_writable() == "CL:  0.91 CQ:  0.91 INDEX:  0.91"
     opened.store.config.clean_file_forcibly_enable = False
     opened.clean(NOW, NEVER)
     assert opened.store.log.min_offset == 2 * size
@@ -120,7 +120,7 @@ def test_a_tight_disk_deletes_at_any_hour_and_a_full_one_whatever_the_age(
     use_disk(monkeypatch, 80)
     opened.clean(NOW, NEVER)
     assert opened.store.log.min_offset == files[-1].start
-    assert opened.is_writable
+    assert opened.store.why_not_writable() is None
 
 
 def test_a_person_may_ask_at_any_hour(opened: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
