@@ -57,17 +57,27 @@ class PeersUnavailable(Exception):
 
 def resolve(version: str) -> Path:
     """The folder with the jars of `version`, resolved by Maven on first use. PeersUnavailable if that cannot be."""
+    artifacts = [f"org.apache.rocketmq:rocketmq-{artifact}:{version}" for artifact in _ARTIFACTS]
+    return resolve_jars(f"Apache RocketMQ {version}", version, artifacts)
+
+
+def resolve_jars(what: str, folder: str, artifacts: Sequence[str]) -> Path:
+    """The same for any artifacts (`group:name:version`), under `folder` of the cache."""
     if problem := _java_problem():
-        raise PeersUnavailable(f"Apache RocketMQ needs a JDK of version 17 or newer, and {problem}")
-    cache = Path(os.environ.get("APOGEE_CACHE") or Path.home() / ".cache" / "apogeemq") / "peers" / version
+        raise PeersUnavailable(f"{what} needs a JDK of version 17 or newer, and {problem}")
+    cache = cache_folder() / "peers" / folder
     library, done = cache / "lib", cache / "done"
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test runs share the cache
         if not done.exists():
-            _resolve_with_maven(version, cache, library)
+            _resolve_with_maven(what, artifacts, cache, library)
             done.touch()
     return library
+
+
+def cache_folder() -> Path:
+    return Path(os.environ.get("APOGEE_CACHE") or Path.home() / ".cache" / "apogeemq")
 
 
 @functools.cache
@@ -82,13 +92,12 @@ def _java_problem() -> str | None:
     return None
 
 
-def _resolve_with_maven(version: str, cache: Path, library: Path) -> None:
+def _resolve_with_maven(what: str, artifacts: Sequence[str], cache: Path, library: Path) -> None:
     if shutil.which("mvn") is None:
-        raise PeersUnavailable(f"Apache RocketMQ {version} is resolved by Maven, and there is no `mvn` here")
+        raise PeersUnavailable(f"{what} is resolved by Maven, and there is no `mvn` here")
     dependencies = "".join(
-        f"<dependency><groupId>org.apache.rocketmq</groupId><artifactId>rocketmq-{artifact}</artifactId>"
-        f"<version>{version}</version></dependency>"
-        for artifact in _ARTIFACTS
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
+        for group, name, version in (artifact.split(":") for artifact in artifacts)
     )
     (cache / "pom.xml").write_text(
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
@@ -105,7 +114,7 @@ def _resolve_with_maven(version: str, cache: Path, library: Path) -> None:
     )
     if maven.returncode:
         errors = [line for line in maven.stdout.splitlines() if "ERROR" in line] or [maven.stderr.strip()]
-        raise PeersUnavailable(f"Maven could not resolve Apache RocketMQ {version}: {errors[0][:500]}")
+        raise PeersUnavailable(f"Maven could not resolve {what}: {errors[0][:500]}")
 
 
 def java_command(
