@@ -51,11 +51,20 @@ def message(offset: int = 0, body: bytes = b"body", queue: MessageQueue = QUEUE)
     return message_of(decode_record(record(offset, body)), queue)
 
 
-def idle_reader(folder: Path, queue: MessageQueue = QUEUE, *, is_ordered: bool = False) -> QueueReader:
+def idle_reader(
+    folder: Path, queue: MessageQueue = QUEUE, *, is_ordered: bool = False, options: ConsumerOptions | None = None
+) -> QueueReader:
     """Its offsets are in the folder; it pulls nothing."""
     instance = ClientInstance("127.0.0.1:1", ClientOptions())
     offsets = LocalOffsets(folder, "client", "G")
     reading = Reading(
-        instance, "G", ConsumerOptions(), offsets, lambda topic: None, lambda reader, messages: None, is_ordered, ""
+        instance,
+        "G",
+        options or ConsumerOptions(),
+        offsets,
+        lambda topic: None,
+        lambda reader, messages: None,
+        is_ordered,
+        "",
     )
     return QueueReader(reading, queue, 0)

@@ -234,9 +234,7 @@ async def test_after_a_seek_what_was_out_does_not_count(tmp_path: Path) -> None:
 )
 def test_when_too_much_is_unfinished(tmp_path: Path, limit: dict[str, int], is_full: bool) -> None:
     async def run() -> None:
-        reader = idle_reader(tmp_path)
-        options = msgspec.structs.replace(ConsumerOptions(), **limit)
-        reader._reading = reader._reading._replace(options=options)
+        reader = idle_reader(tmp_path, options=msgspec.structs.replace(ConsumerOptions(), **limit))
         reader.process.put([message(0), message(10)])
         assert await reader._may_pull() is not is_full
 

@@ -16,7 +16,7 @@ from apogeemq.errors import RequestRefused
 from apogeemq.model.properties import decode_properties
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
-from apogeemq.protocol.headers.broker import SendBack, SendMessage, read_send_back, read_send_message
+from apogeemq.protocol.headers.broker import SendBack, SendCommand, SendMessage, read_send_back, read_send_message
 from apogeemq.transport.channel import Channel
 from tests.unit.client.cluster import FROM_FIRST, Cluster, cluster, eventually, named
 from tests.unit.client.consuming.programs import fill
@@ -47,7 +47,8 @@ class Refusing:
         raise RequestRefused(ResponseCode.SYSTEM_ERROR, "not now")
 
     def send(self, channel: Channel, command: Command) -> Any:
-        header = read_send_message(command)
+        decoded = command.header if isinstance(command, SendCommand) else None
+        header = decoded if decoded is not None else read_send_message(command)
         if header.topic.startswith("%RETRY%"):
             self.sends.append(header)
             if self._refuses_sends:
@@ -170,7 +171,10 @@ async def test_an_ordered_message_that_failed_too_often_is_a_dead_letter(tmp_pat
 @in_loop
 async def test_in_a_namespace(tmp_path: Path) -> None:
     client = named("c", namespace="NS")
-    async with cluster(tmp_path, messageDelayLevel=LEVELS) as it, Producer(it.address, group="P", client=client) as producer:
+    async with (
+        cluster(tmp_path, messageDelayLevel=LEVELS) as it,
+        Producer(it.address, group="P", client=client) as producer,
+    ):
         await producer.send("T", b"x")
         refusing = Refusing(it)
         async with Consumer(it.address, group="G", topic="T", options=FROM_FIRST, client=client) as consumer:
