@@ -246,7 +246,7 @@ class LitePullConsumer(PullingConsumer):
         """Where the group goes on in a queue after a restart; None when nothing was committed."""
         if not self.options.is_broadcasting:
             return await super().committed(queue)
-        offset = await self._running_session.positions.read(self._own(queue))
+        offset = await self._running_session.positions.committed(self._own(queue))
         return offset if offset >= 0 else None
 
     # -- changes ---------------------------------------------------------------------------------------------

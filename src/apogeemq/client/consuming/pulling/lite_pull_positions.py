@@ -21,8 +21,15 @@ class LitePullPositions:
         self._given: dict[MessageQueue, int] = {}  # offset after what the program has had
         self._unsettled: set[MessageQueue] = set()  # queues whose position the store has not heard of
 
-    async def read(self, queue: MessageQueue) -> int:
+    async def committed(self, queue: MessageQueue) -> int:
         return await self._store.read(queue)
+
+    async def read(self, queue: MessageQueue) -> int:
+        """Where a reader begins."""
+        offset = await self._store.read(queue)
+        if offset != NO_OFFSET:
+            self._given[queue] = offset
+        return offset
 
     def known(self, queue: MessageQueue) -> int:
         return self._given.get(queue, NO_OFFSET)

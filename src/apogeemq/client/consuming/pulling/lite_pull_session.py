@@ -53,7 +53,7 @@ class LitePullSession:
         self.membership: Membership | None = None
         self._group = group
         self._options = options
-        self._on_change = on_change
+        self._tell_of_change = on_change
         self._store = self._new_store()
         self.positions = LitePullPositions(self._store)
         self._reading = Reading(
@@ -89,7 +89,7 @@ class LitePullSession:
             await self.instance.routes.get(topic)
         await self.instance.heartbeat()
         if self.membership is None:
-            self.membership = Membership(self._reading, topics, strategy, self._on_change)
+            self.membership = Membership(self._reading, topics, strategy, self._changed)
             self.membership.start()
         await self.membership.rebalanced()
 
@@ -99,7 +99,7 @@ class LitePullSession:
             await self.instance.routes.get(topic)
         await self.instance.heartbeat_to_new()
         if self.membership is None:
-            self.membership = FixedQueues(self._reading, queues, self._on_change)
+            self.membership = FixedQueues(self._reading, queues, self._changed)
             self.membership.start()
         await self.membership.rebalanced()
 
@@ -132,11 +132,17 @@ class LitePullSession:
 
     def position(self, queue: MessageQueue) -> int:
         """Of the message the program gets next."""
-        reader = self.reader(queue)
-        given = self.positions.known(queue)
-        if given != NO_OFFSET:
-            return given
-        return reader.process.commit_offset if len(reader.process) else reader.next_offset
+        self.reader(queue)
+        return self.positions.known(queue)
+
+    def _changed(self, topic: str) -> None:
+        """Where the group begins a queue is where it goes on after a restart, also if nothing comes till then."""
+        for queue, reader in self.readers.items():
+            if self.positions.known(queue) == NO_OFFSET:
+                self.positions.update(
+                    queue, reader.process.commit_offset if len(reader.process) else reader.next_offset
+                )
+        self._tell_of_change(topic)
 
     def _has_room(self) -> bool:
         return sum(len(reader.process) for reader in self.readers.values()) < self._options.max_cached
@@ -154,6 +160,6 @@ class LitePullSession:
         await self.positions.commit(offsets)
 
     def given(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        """Offsets after what the program was given, of those queues it was given something of."""
+        """Offsets after what the program was given, of those queues that are read here."""
         found = {queue: self.positions.known(queue) for queue in queues}
         return {queue: offset for queue, offset in found.items() if offset != NO_OFFSET}

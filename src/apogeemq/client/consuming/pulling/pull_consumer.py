@@ -116,6 +116,7 @@ class PullConsumer(PullingConsumer):
             subscription=subscription.sub_string,
             expression_type=subscription.expression_type,
             max_bytes=_MAX_INT if max_bytes is None else max_bytes,
+            broker_name=own.broker_name,
         )
         address = await self._reader_address(own)
         instance, timeout_seconds = self._running, self.options.pull_timeout_seconds + wait_seconds

@@ -1,0 +1,550 @@
+"""Lite pull consumers that subscribe or are assigned queues, with brokers of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from apogeemq.client import ClientOptions, LitePullConsumer, LitePullOptions, MessageQueue, Producer
+from apogeemq.errors import ConfigError, NoRoute, OffsetIllegal, WrongState
+from tests.unit.client.cluster import cluster, eventually
+from tests.unit.client.consuming.programs import fill
+from tests.unit.client.consuming.pulling.polling import FIRST, lite, numbers, options, polled, read_by
+from tests.unit.client.consuming.test_membership import refusing_none
+from tests.unit.event_loop import in_loop
+
+# -- subscribing ---------------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_polls_give_what_the_topic_has_in_the_order_of_each_queue(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 40)
+        async with lite(it) as consumer:
+            assert read_by(consumer) == {0, 1, 2, 3}  # right after the start
+            seen: dict[int, list[int]] = {}
+            while sum(map(len, seen.values())) < 40:
+                messages = await consumer.poll(60)
+                assert 0 < len(messages) <= FIRST.pull_batch
+                for message in messages:
+                    seen.setdefault(message.queue.queue_id, []).append(int(message.body))
+                    assert message.topic == "T"
+            assert seen == {queue: list(range(queue, 40, 4)) for queue in range(4)}
+            assert await consumer.poll(0) == []
+
+
+@in_loop
+async def test_async_for_ends_when_the_consumer_is_stopped(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 6, queues=1)
+        consumer = lite(it)
+        await consumer.start()
+        bodies: list[bytes] = []
+        stopping: list[asyncio.Future[None]] = []
+        async for message in consumer:
+            bodies.append(message.body)
+            if len(bodies) == 6:
+                stopping.append(asyncio.ensure_future(consumer.stop()))
+        assert bodies == numbers(*range(6))
+        await stopping[0]
+        assert it.committed("G", "T") == {0: 6}
+
+
+@in_loop
+async def test_two_members_share_the_queues_and_one_alone_has_all(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 8)
+        told: list[tuple[str, int]] = []
+        first = lite(it, "1", on_rebalance=lambda topic, queues: told.append((topic, len(queues))))
+        async with first:
+            assert read_by(first) == set(range(8))
+            async with lite(it, "2") as second:
+                await eventually(lambda: (read_by(first), read_by(second)) == ({0, 1, 2, 3}, {4, 5, 6, 7}))
+                await fill(it, "T", 80, queues=8)
+                one, two = await asyncio.gather(polled(first, 40), polled(second, 40))
+                assert sorted(map(int, one + two)) == list(range(80))
+                assert {int(body) % 8 for body in two} == {4, 5, 6, 7}
+            await eventually(lambda: read_by(first) == set(range(8)))
+            await fill(it, "T", 8, queues=8, first=80)
+            assert sorted(map(int, await polled(first, 8))) == list(range(80, 88))  # the second left no one behind
+            assert told == [("T", 8), ("T", 4), ("T", 8)]
+        assert it.committed("G", "T") == dict.fromkeys(range(8), 11)
+
+
+@in_loop
+async def test_brokers_know_a_member_that_consumes_actively(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 1)
+        async with lite(it, tags="a || b") as consumer:
+            group = it.state.clients.consumer_group("G")
+            assert group is not None
+            assert (group.consume_type, group.message_model) == ("CONSUME_ACTIVELY", "CLUSTERING")
+            assert {data.sub_string for data in group.subscriptions.values()} == {"a || b"}
+            assert group.client_ids == [consumer._running.client_id]
+
+
+@in_loop
+async def test_only_messages_with_the_tags_come_and_the_others_are_passed_over(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 2, queues=1, tags="Aa")
+        await fill(it, "T", 2, queues=1, first=2, tags="BB")  # the same hash
+        await fill(it, "T", 2, queues=1, first=4, tags="c")
+        async with lite(it, tags="Aa || d") as consumer:
+            assert await polled(consumer, 2) == numbers(0, 1)
+            await eventually(lambda: consumer.position(it.queue("T")) == 6)
+            assert await consumer.poll(0) == []
+        assert it.committed("G", "T") == {0: 6}
+
+
+@in_loop
+async def test_topics_may_come_and_go_while_it_runs(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 2, queues=1)
+        await fill(it, "U", 2, queues=1, first=10)
+        async with LitePullConsumer(it.address, group="G", options=FIRST) as consumer:
+            with pytest.raises(WrongState, match="reads nothing: subscribe to a topic, or assign queues"):
+                await consumer.poll()
+            await consumer.subscribe("T")
+            assert await polled(consumer, 2) == numbers(0, 1)
+            await consumer.subscribe("U")
+            assert await polled(consumer, 2) == numbers(10, 11)
+            await consumer.unsubscribe("T")
+            assert consumer.assignment == {it.queue("U")}
+            await fill(it, "T", 1, queues=1, first=2)
+            await fill(it, "U", 1, queues=1, first=12)
+            assert await polled(consumer, 1) == numbers(12)
+            with pytest.raises(WrongState, match="does not subscribe to T"):
+                await consumer.unsubscribe("T")
+            with pytest.raises(NoRoute):
+                await consumer.subscribe("nowhere")
+
+
+@in_loop
+async def test_a_namespace_is_not_seen_by_the_program(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it.make_topic("NS%T", 1)
+        client = ClientOptions(namespace="NS")
+        async with Producer(it.address, group="P", client=client) as producer:
+            await producer.send("T", b"x")
+        async with LitePullConsumer(it.address, group="G", topic="T", options=FIRST, client=client) as consumer:
+            (message,) = await consumer.poll(60)
+            assert (message.topic, message.queue) == ("T", it.queue("T"))
+            assert consumer.assignment == {it.queue("T")} == set(await consumer.fetch_queues("T"))
+            await consumer.commit([message.queue])
+            assert await consumer.committed(message.queue) == 1
+        assert it.committed("NS%G", "NS%T") == {0: 1}
+
+
+@in_loop
+async def test_broadcasting_members_get_everything_and_keep_their_own_offsets(tmp_path: Path) -> None:
+    def member(name: str) -> LitePullConsumer:
+        kept = options(is_broadcasting=True, local_offset_dir=str(tmp_path / "offsets"))
+        return lite(it, name, options=kept)
+
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 8)
+        async with member("1") as one, member("2") as two:
+            for consumer in (one, two):
+                assert sorted(map(int, await polled(consumer, 8))) == list(range(8))
+            await one.commit()
+            assert await one.committed(it.queue("T")) == 2
+        assert it.committed("G", "T") == {}
+        await fill(it, "T", 1, first=8)
+        async with member("1") as one:
+            assert await polled(one, 1) == numbers(8)
+
+
+# -- assigned queues -----------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_assigned_queues_are_read_whoever_else_reads_them(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 8)
+        one, two = lite(it, "1", topic=""), lite(it, "2", topic="")
+        await one.assign([it.queue("T", 0), it.queue("T", 1)])
+        async with one, two:
+            queues = await two.fetch_queues("T")
+            assert [queue.queue_id for queue in queues] == [0, 1, 2, 3]
+            await two.assign(queues[1:3])
+            assert (read_by(one), read_by(two)) == ({0, 1}, {1, 2})
+            assert sorted(map(int, await polled(one, 4))) == [0, 1, 4, 5]
+            assert sorted(map(int, await polled(two, 4))) == [1, 2, 5, 6]
+            one.ids_changed()  # members come and go: that changes nothing here
+            await two.assign([it.queue("T", 3)])
+            assert (read_by(one), read_by(two)) == ({0, 1}, {3})
+            assert sorted(map(int, await polled(two, 2))) == [3, 7]
+            await two.assign([])
+            assert read_by(two) == set()
+            group = it.state.clients.consumer_group("G")
+            assert group is not None and not group.subscriptions
+
+
+@in_loop
+async def test_tags_of_assigned_queues(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 2, queues=1, tags="a")
+        await fill(it, "T", 2, queues=1, first=2, tags="b")
+        async with lite(it, topic="") as consumer:
+            await consumer.assign([it.queue("T")], tags="b")
+            assert await polled(consumer, 2) == numbers(2, 3)
+
+
+@in_loop
+async def test_an_assigned_queue_of_a_broker_that_is_away_is_read_when_it_is_back(tmp_path: Path) -> None:
+    async with cluster(tmp_path, "broker-a", "broker-b") as it:
+        await it.make_topic("T", 1, "broker-a")
+        await it.make_topic("T", 1, "broker-b")
+        async with lite(it, topic="") as consumer:
+            await consumer.assign([it.queue("T"), MessageQueue("elsewhere", 0, "T")])
+            assert consumer.assignment == {it.queue("T")}
+            with pytest.raises(WrongState, match="elsewhere"):
+                await consumer.seek(MessageQueue("elsewhere", 0, "T"), 0)
+
+
+# -- seek ----------------------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_a_seek_leaves_nothing_stale_behind(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 50, queues=1)
+        async with lite(it) as consumer:
+            assert await polled(consumer, 5) == numbers(*range(5))
+            cached = consumer._running_session.readers[it.queue("T")]
+            await eventually(lambda: len(cached.process) == 45)
+            await consumer.seek(it.queue("T"), 20)
+            assert consumer.position(it.queue("T")) == 20
+            assert await polled(consumer, 10) == numbers(*range(20, 30))
+            await consumer.seek_to_beginning()
+            assert await polled(consumer, 2) == numbers(0, 1)
+            await consumer.seek_to_end(it.queue("T"))
+            assert await consumer.poll(0) == []
+            await fill(it, "T", 1, queues=1, first=50)
+            assert await polled(consumer, 1) == numbers(50)
+            assert await consumer.poll(0) == []
+            await consumer.seek(it.queue("T"), 40)  # a pull waits at the end of the queue: it is not waited for
+            assert await polled(consumer, 11) == numbers(*range(40, 51))
+        assert it.committed("G", "T") == {0: 51}
+
+
+@in_loop
+async def test_a_seek_back_is_kept_too(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 10, queues=1)
+        async with lite(it) as consumer:
+            await polled(consumer, 10)
+            await consumer.seek(it.queue("T"), 3)
+        assert it.committed("G", "T") == {0: 3}
+
+
+@in_loop
+async def test_a_seek_to_a_time(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 3, queues=1)
+        middle = it.state.now_ms() + 1
+        await eventually(lambda: it.state.now_ms() > middle)
+        await fill(it, "T", 3, queues=1, first=3)
+        async with lite(it) as consumer:
+            assert await consumer.offset_for_time(it.queue("T"), middle) == 3
+            await consumer.seek_to_time(middle)
+            assert await polled(consumer, 3) == numbers(3, 4, 5)
+
+
+@in_loop
+async def test_seeks_that_cannot_be(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 3, queues=1)
+        async with lite(it) as consumer:
+            for offset in (-1, 4):
+                with pytest.raises(OffsetIllegal, match=f"to {offset}: it has the offsets 0 to 3"):
+                    await consumer.seek(it.queue("T"), offset)
+            other = it.queue("T", 7)
+            for seek in (consumer.seek(other, 0), consumer.seek_to_end(other), consumer.seek_to_time(0, other)):
+                with pytest.raises(WrongState, match="not assigned to the consumer G"):
+                    await seek
+            assert await polled(consumer, 3) == numbers(0, 1, 2)
+
+
+# -- pause ---------------------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_a_paused_queue_gives_nothing_also_of_what_was_pulled(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 20, queues=2)
+        async with lite(it) as consumer:
+            readers = consumer._running_session.readers
+            await eventually(lambda: [len(reader.process) for reader in readers.values()] == [10, 10])
+            consumer.pause(it.queue("T", 0))
+            assert consumer.paused == {it.queue("T", 0)}
+            assert sorted(map(int, await polled(consumer, 10))) == list(range(1, 20, 2))
+            assert await consumer.poll(0) == []
+            await fill(it, "T", 2, queues=2, first=20)
+            assert await polled(consumer, 1) == numbers(21)
+            waiting = asyncio.ensure_future(polled(consumer, 11))
+            consumer.resume(it.queue("T", 0))
+            assert await waiting == numbers(*range(0, 21, 2))
+            assert consumer.paused == set()
+            with pytest.raises(WrongState, match="not assigned"):
+                consumer.pause(it.queue("T", 0), it.queue("T", 9))
+            assert consumer.paused == set()  # all or none
+
+
+@in_loop
+async def test_a_seek_of_a_paused_queue(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 20, queues=1)
+        async with lite(it) as consumer:
+            await eventually(lambda: len(consumer._running_session.readers[it.queue("T")].process) == 20)
+            consumer.pause(it.queue("T"))
+            assert await consumer.poll(0) == []
+            await consumer.seek(it.queue("T"), 18)
+            assert await consumer.poll(0) == []
+            consumer.resume(it.queue("T"))
+            assert await polled(consumer, 2) == numbers(18, 19)
+
+
+# -- commits -------------------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_a_commit_survives_a_restart_and_what_was_not_committed_comes_again(tmp_path: Path) -> None:
+    manual = options(auto_commit=False)
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 10, queues=1)
+        async with lite(it, options=manual) as consumer:
+            assert await consumer.committed(it.queue("T")) is None
+            await polled(consumer, 4)
+            await consumer.commit()
+            assert it.committed("G", "T") == {0: 4}  # when it returns, the broker has it
+            assert await consumer.committed(it.queue("T")) == 4
+            assert await polled(consumer, 2) == numbers(4, 5)
+        assert it.committed("G", "T") == {0: 4}
+        async with lite(it, options=manual) as consumer:
+            assert await polled(consumer, 6) == numbers(*range(4, 10))
+
+
+@in_loop
+async def test_commits_of_chosen_queues_and_offsets(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 12, queues=3)
+        async with lite(it, options=options(auto_commit=False)) as consumer:
+            await polled(consumer, 12)
+            await consumer.commit([it.queue("T", 1)])
+            assert it.committed("G", "T") == {1: 4}
+            await consumer.commit({it.queue("T", 2): 3, it.queue("T", 1): 2})
+            assert it.committed("G", "T") == {1: 2, 2: 3}
+            for wrong in ([it.queue("T", 1), it.queue("T", 5)], {it.queue("T", 5): 1, it.queue("T", 0): 1}):
+                with pytest.raises(WrongState, match="not assigned"):
+                    await consumer.commit(wrong)
+            assert it.committed("G", "T") == {1: 2, 2: 3}
+            await consumer.commit()
+            assert it.committed("G", "T") == {0: 4, 1: 4, 2: 4}
+
+
+@in_loop
+async def test_auto_commit_keeps_what_earlier_polls_gave(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 10, queues=1)
+        async with lite(it, options=options(auto_commit_seconds=0.01)) as consumer:
+            await polled(consumer, 4)
+            await consumer.poll(60, max_messages=2)
+            await eventually(lambda: it.committed("G", "T").get(0) == 4)
+            await consumer.poll(60, max_messages=1)
+            await eventually(lambda: it.committed("G", "T") == {0: 6})
+
+
+@in_loop
+async def test_what_a_program_failed_over_is_not_committed_at_the_end(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 10, queues=1)
+        with pytest.raises(LookupError):
+            async with lite(it) as consumer:
+                await polled(consumer, 3)
+                async for _ in consumer:
+                    raise LookupError("not this one")
+        assert it.committed("G", "T") == {0: 3}
+        async with lite(it) as consumer:
+            assert await polled(consumer, 1) == numbers(3)
+        assert it.committed("G", "T") == {0: 4}
+
+
+@in_loop
+async def test_a_new_group_that_begins_at_the_end_misses_nothing_after_a_restart(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 3, queues=1)
+        async with refusing_none(it), lite(it, options=LitePullOptions()) as consumer:
+            assert consumer.position(it.queue("T")) == 3
+        await fill(it, "T", 1, queues=1, first=3)
+        async with lite(it, options=LitePullOptions()) as consumer:
+            assert await polled(consumer, 1) == numbers(3)
+
+
+# -- polls ---------------------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_a_poll_that_is_cancelled_loses_nothing(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 1)
+        async with lite(it) as consumer:
+            bodies: list[bytes] = []
+            for round_number in range(30):
+                polling = asyncio.ensure_future(consumer.poll(60))
+                await asyncio.sleep(0)
+                await fill(it, "T", 1, queues=1, first=round_number)
+                for _ in range(round_number % 5):  # cancelled before, while and after the message arrives
+                    await asyncio.sleep(0)
+                polling.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    bodies += (message.body for message in await polling)
+            bodies += await polled(consumer, 30 - len(bodies))
+            assert bodies == numbers(*range(30))
+
+
+@in_loop
+async def test_polls_in_a_time_of_the_programs_own(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 1)
+        async with lite(it) as consumer:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await consumer.poll(60)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(consumer.poll(60), 0.01)
+            await fill(it, "T", 2, queues=1)
+            assert await polled(consumer, 2) == numbers(0, 1)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [{"max_cached": 20}, {"max_cached_per_queue": 10}, {"max_cached_bytes_per_queue": 20}, {"max_span_per_queue": 9}],
+)
+def test_pulling_pauses_while_too_much_waits(tmp_path: Path, limit: dict[str, int]) -> None:
+    async def run() -> None:
+        async with cluster(tmp_path) as it:
+            await fill(it, "T", 120, queues=2)
+            async with lite(it, options=options(pull_batch=5, **limit)) as consumer:
+                readers = consumer._running_session.readers.values()
+                await eventually(lambda: sum(len(reader.process) for reader in readers) >= 20)
+                for _ in range(100):
+                    await asyncio.sleep(0)
+                assert sum(len(reader.process) for reader in readers) <= 30
+                assert sorted(map(int, await polled(consumer, 120))) == list(range(120))
+
+    asyncio.run(run())
+
+
+# -- changes -------------------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_a_listener_hears_of_new_queues(tmp_path: Path) -> None:
+    def more(queues: int) -> None:
+        config = it.state.topics.get("T")
+        assert config is not None
+        changed = msgspec.structs.replace(config, read_queue_nums=queues, write_queue_nums=queues)
+        it.state.topics.put(changed, it.state.now_ms())
+
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 1)
+        heard: list[int] = []
+
+        def listener(topic: str, queues: frozenset[MessageQueue]) -> None:
+            heard.append(len(queues))
+            assert topic == "T"
+            raise LookupError("that is the program's affair")
+
+        consumer = lite(it, topic="")
+        await consumer.on_queues_changed("T", listener)
+        async with consumer:
+            assert heard == []
+            more(3)
+            await eventually(lambda: heard == [3])
+            await consumer.on_queues_changed("T", lambda topic, queues: heard.append(-len(queues)))
+            more(4)
+            await eventually(lambda: heard == [3, -4])
+
+
+# -- wrong use -----------------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_subscribing_and_assigning_do_not_mix(tmp_path: Path) -> None:
+    consumer = LitePullConsumer("127.0.0.1:1", group="G", topic="T")
+    with pytest.raises(WrongState, match="subscribes to topics: it cannot be assigned queues as well"):
+        await consumer.assign([MessageQueue("broker-a", 0, "T")])
+    consumer = LitePullConsumer("127.0.0.1:1", group="G")
+    await consumer.assign([MessageQueue("broker-a", 0, "T")])
+    with pytest.raises(WrongState, match="was assigned queues: it cannot subscribe to U as well"):
+        await consumer.subscribe("U")
+    with pytest.raises(WrongState, match="does not subscribe"):
+        await consumer.unsubscribe("T")
+    with pytest.raises(ConfigError, match="a topic has a name"):
+        await LitePullConsumer("127.0.0.1:1", group="G").subscribe("")
+
+
+@in_loop
+async def test_used_before_its_start_after_its_end_or_started_twice(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 1)
+        consumer, queue = lite(it), it.queue("T")
+        for _ in range(2):
+            calls = (
+                consumer.poll(),
+                consumer.commit(),
+                consumer.seek(queue, 0),
+                consumer.committed(queue),
+                anext(consumer),
+            )
+            for call in calls:
+                with pytest.raises(WrongState, match="not running"):
+                    await call
+            for use in (lambda: consumer.assignment, lambda: consumer.pause(queue), lambda: consumer.position(queue)):
+                with pytest.raises(WrongState, match="not running"):
+                    use()
+            if not consumer._has_ended:
+                async with consumer:
+                    with pytest.raises(WrongState, match="is running already"):
+                        await consumer.start()
+        with pytest.raises(WrongState, match="has ended"):
+            await consumer.start()
+        await consumer.stop()  # again: nothing
+
+
+@in_loop
+async def test_a_group_twice_in_a_process(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 1)
+        async with lite(it):
+            with pytest.raises(WrongState, match="in use in this process"):
+                await lite(it).start()
+
+
+@pytest.mark.parametrize("group", ["", "DEFAULT_CONSUMER", "a b"])
+def test_groups_that_are_none(group: str) -> None:
+    with pytest.raises(ConfigError, match="group"):
+        LitePullConsumer("127.0.0.1:1", group=group, topic="T")
+
+
+@in_loop
+async def test_polls_that_cannot_be(tmp_path: Path) -> None:
+    consumer = LitePullConsumer("127.0.0.1:1", group="G", topic="T")
+    for wrong in (consumer.poll(-1), consumer.poll(1, max_messages=0)):
+        with pytest.raises(ConfigError, match="poll of"):
+            await wrong
+
+
+@in_loop
+async def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        with pytest.raises(NoRoute):
+            await lite(it, topic="nowhere").start()
+        await it.make_topic("T", 1)
+        async with lite(it):
+            pass
