@@ -7,10 +7,13 @@ own clients.
 from __future__ import annotations
 
 from apogeemq.blocking.consumer import Consumer
+from apogeemq.blocking.lite_pull import LitePullConsumer
 from apogeemq.blocking.messages import ConsumedMessage
 from apogeemq.blocking.producer import Producer
-from apogeemq.client.options import ClientOptions, ConsumerOptions, ProducerOptions
-from apogeemq.model.messages import Message, SendResult, SendStatus
+from apogeemq.blocking.pulling import PullConsumer
+from apogeemq.client.consuming.pulling.pull_result import PullResult, PullStatus, RawPullResult
+from apogeemq.client.options import ClientOptions, ConsumerOptions, LitePullOptions, ProducerOptions, PullOptions
+from apogeemq.model.messages import Message, ReceivedMessage, SendResult, SendStatus
 from apogeemq.model.queues import MessageQueue
 
 __all__ = [
@@ -18,10 +21,18 @@ __all__ = [
     "ConsumedMessage",
     "Consumer",
     "ConsumerOptions",
+    "LitePullConsumer",
+    "LitePullOptions",
     "Message",
     "MessageQueue",
     "Producer",
     "ProducerOptions",
+    "PullConsumer",
+    "PullOptions",
+    "PullResult",
+    "PullStatus",
+    "RawPullResult",
+    "ReceivedMessage",
     "SendResult",
     "SendStatus",
 ]

@@ -124,14 +124,11 @@ class BackgroundLoop:
         return call.result()
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have it done, and wait for nothing."""
-        self.loop.call_soon_threadsafe(lambda: self._finish(work))
+        """Have it finished, and wait for nothing."""
+        self.loop.call_soon_threadsafe(self.finish, work)
 
-    async def finished(self, work: Coroutine[Any, Any, None]) -> None:
-        """Work that goes on when whoever waits for it is interrupted; the end of the process waits for it, too."""
-        await asyncio.shield(self._finish(work))
-
-    def _finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """In the loop: work that goes on when whoever waits for it is interrupted; the process does not end before."""
         task = self.loop.create_task(work)
         self._finishing.add(task)
         task.add_done_callback(self._finishing.discard)
@@ -180,7 +177,7 @@ class BackgroundLoop:
 
     async def _stop_all(self) -> None:
         for stop in tuple(self._open):
-            self._finish(_stopped(stop))
+            self.finish(_stopped(stop))
         if self._finishing:
             await asyncio.wait(tuple(self._finishing), timeout=STOP_SECONDS)
         rest = asyncio.all_tasks() - {asyncio.current_task()}

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any
 
 from apogeemq import client as asynchronous
 from apogeemq.blocking.handler_threads import HandlerThreads
@@ -67,9 +68,17 @@ class Consumer(TopicQueries):
     def is_ordered(self) -> bool:
         return self._consumer.is_ordered
 
-    async def _stop(self) -> None:
+    def stop(self) -> None:
+        """Leaves the group. Handlers at work may finish, as long as the options say; what was acknowledged by then is
+        kept, what was not comes to another member. A handler that calls this is not waited for."""
+        if self._threads.are_calling:
+            self._home().begin(self._left(self._consumer.stop()))
+        else:
+            super().stop()
+
+    async def _ended(self, leaving: Coroutine[Any, Any, None]) -> None:
         try:
-            await super()._stop()
+            await leaving
         finally:
             self._threads.close()
 
@@ -91,6 +100,24 @@ class Consumer(TopicQueries):
     def _keep(self, message: AsyncMessage | None) -> None:
         if message is not None:
             self._unwanted.append(message)
+
+    def subscribe(self, topic: str, tags: str = EVERY_TAG) -> None:
+        """Want this topic too, or other tags of it. All members of a group must subscribe to the same."""
+        self._call(self._consumer.subscribe(topic, tags))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Want this topic no more; what was acknowledged is kept."""
+        self._call(self._consumer.unsubscribe(topic))
+
+    def pause(self) -> None:
+        """Pull no more for the time being; what is here already still comes."""
+        self._ask(self._consumer.pause)
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._ask(self._consumer.resume)
+
+    # -- handlers --------------------------------------------------------------------------------------------
 
     def on_message(self, handler: Handler) -> Handler:
         """Decorates the function that `run` calls, in threads: a message is acknowledged when it returns, tried again

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from apogeemq import client as asynchronous
 from apogeemq.blocking.queries import TopicQueries
 from apogeemq.client.options import ClientOptions, ProducerOptions
-from apogeemq.client.producing.producer import QueueSelector
+from apogeemq.client.producing.destinations import QueueSelector
 from apogeemq.model.messages import Message, SendResult
 from apogeemq.model.queues import MessageQueue
 

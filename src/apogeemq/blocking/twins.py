@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from types import TracebackType
@@ -21,6 +22,10 @@ class AsyncClient(Protocol):
 
     async def stop(self) -> None: ...
 
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
 
 class BlockingClient:
     """Its methods are those of the asyncio client, may be called from any thread, and return when the work is done."""
@@ -28,10 +33,13 @@ class BlockingClient:
     def __init__(self, client: AsyncClient) -> None:
         self._twin = client
         self._background: BackgroundLoop | None = None
+        self._leaving: asyncio.Task[None] | None = None
 
     @property
     def group(self) -> str:
         return self._twin.group
+
+    # -- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Connect and join. WrongState when it runs already or has ended, or its group is in use in this process."""
@@ -40,20 +48,14 @@ class BlockingClient:
         except Exception:
             raise
         except BaseException:  # interrupted: nobody would know that it runs
-            self._home().begin(self._stop())
+            self._home().begin(self._abandoned())
             raise
         self._background = self._home()
-        self._background.opened(self._stop)
+        self._background.opened(self._abandoned)
 
     def stop(self) -> None:
         """Finish what is on its way, then leave. In a forked child it does nothing: the client is the parent's."""
-        if not self._is_of_parent:
-            background = self._home()
-            background.closed(self._stop)
-            self._call(background.finished(self._stop()))
-
-    async def _stop(self) -> None:
-        await self._twin.stop()
+        self._leave(self._twin.stop())
 
     def __enter__(self) -> Self:
         self.start()
@@ -62,7 +64,33 @@ class BlockingClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self._leave(self._twin.__aexit__(kind, error, trace))
+
+    def _leave(self, leaving: Coroutine[Any, Any, None]) -> None:
+        if self._is_of_parent:
+            leaving.close()
+        else:
+            self._call(self._left(leaving))
+
+    async def _left(self, leaving: Coroutine[Any, Any, None]) -> None:
+        """Once, however many threads ask for it; all of them wait for that."""
+        background = self._home()
+        background.closed(self._abandoned)
+        if self._leaving is None:
+            self._leaving = background.finish(self._ended(leaving))
+        else:
+            leaving.close()
+        await asyncio.shield(self._leaving)
+
+    async def _abandoned(self) -> None:
+        """Stopped by us, not by the program: nobody says that it is done with what it was given."""
+        await self._left(self._twin.__aexit__(WrongState, WrongState("nobody has stopped it"), None))
+
+    async def _ended(self, leaving: Coroutine[Any, Any, None]) -> None:
+        """For those who keep more than the asyncio client does."""
+        await leaving
+
+    # -- calls -----------------------------------------------------------------------------------------------
 
     @property
     def _is_of_parent(self) -> bool:
@@ -82,3 +110,11 @@ class BlockingClient:
             work.close()
             raise WrongState(f"{self.group} was started before this process was forked; make a client of its own here")
         return self._home().run(work, on_unwanted=on_unwanted, interrupt_seconds=interrupt_seconds)
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        """What the asyncio client answers at once; but only its own loop may ask."""
+
+        async def asked() -> T:
+            return question()
+
+        return self._call(asked())
