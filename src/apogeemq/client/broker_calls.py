@@ -175,7 +175,7 @@ class BrokerCalls:
     ) -> int:
         """NO_OFFSET when the group has none. A broker says 0 instead for a queue that still has its first message,
         unless it is told not to."""
-        header = headers.QueryConsumerOffset(group, queue.topic, queue.queue_id, zero_if_young)
+        header = headers.QueryConsumerOffset(group, queue.topic, queue.queue_id, zero_if_young, queue.broker_name)
         answer = await self._pool.request(
             self._reached_at(address),
             RequestCode.QUERY_CONSUMER_OFFSET,
@@ -187,7 +187,7 @@ class BrokerCalls:
         return _number(self._checked(answer, address), "offset", address)
 
     async def update_offset(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
-        header = headers.UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset)
+        header = headers.UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset, queue.broker_name)
         await self._pool.one_way(
             self._reached_at(address),
             RequestCode.UPDATE_CONSUMER_OFFSET,
@@ -196,7 +196,7 @@ class BrokerCalls:
         )
 
     async def update_offset_and_wait(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
-        header = headers.UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset)
+        header = headers.UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset, queue.broker_name)
         await self._ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, write_fields(header))
 
     async def max_offset(self, address: str, queue: MessageQueue) -> int:
@@ -209,7 +209,8 @@ class BrokerCalls:
         return await self._queue_number(address, RequestCode.GET_EARLIEST_MSG_STORETIME, queue, "timestamp")
 
     async def search_offset(self, address: str, queue: MessageQueue, time_ms: int, *, is_upper: bool = False) -> int:
-        header = headers.SearchOffset(queue.topic, queue.queue_id, time_ms, "UPPER" if is_upper else "LOWER")
+        boundary = "UPPER" if is_upper else "LOWER"
+        header = headers.SearchOffset(queue.topic, queue.queue_id, time_ms, boundary, queue.broker_name)
         answer = await self._ask(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, write_fields(header))
         return _number(answer, "offset", address)
 
@@ -217,7 +218,7 @@ class BrokerCalls:
         await self._ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, write_fields(header))
 
     async def _queue_number(self, address: str, code: RequestCode, queue: MessageQueue, field: str) -> int:
-        header = headers.QueueOnly(queue.topic, queue.queue_id)
+        header = headers.QueueOnly(queue.topic, queue.queue_id, queue.broker_name)
         return _number(await self._ask(address, code, write_fields(header)), field, address)
 
     # -- the group -------------------------------------------------------------------------------------------

@@ -34,7 +34,13 @@ def encode_one_way_send(header: SendMessage, body: bytes, opaque: int) -> bytes:
 
 def _encoded(header: SendMessage, body: bytes, opaque: int, flag: int) -> bytes:
     template = _template(
-        header.topic, header.producer_group, header.default_topic, header.default_queue_nums, header.is_batch, flag
+        header.topic,
+        header.broker_name,
+        header.producer_group,
+        header.default_topic,
+        header.default_queue_nums,
+        header.is_batch,
+        flag,
     )
     text: bytes = template % (
         header.queue_id,
@@ -51,14 +57,23 @@ def _encoded(header: SendMessage, body: bytes, opaque: int, flag: int) -> bytes:
 
 
 @lru_cache(maxsize=_MAX_TEMPLATES)
-def _template(topic: str, group: str, default_topic: str, default_queue_nums: int, is_batch: bool, flag: int) -> bytes:
+def _template(
+    topic: str,
+    broker_name: str | None,
+    group: str,
+    default_topic: str,
+    default_queue_nums: int,
+    is_batch: bool,
+    flag: int,
+) -> bytes:
     code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
     texts = {"a": group, "b": topic, "c": default_topic, "d": str(default_queue_nums)}
+    broker = b"" if broker_name is None else b',"n":' + _json_text(broker_name).replace(b"%", b"%%")
     return (
         b'{"code":%d,"extFields":{' % code
         + _json_text(texts)[1:-1].replace(b"%", b"%%")
         + b',"e":"%d","f":"%d","g":"%d","h":"%d","i":%b,"j":"0","k":"false","m":"'
         + (b"true" if is_batch else b"false")
-        + b'"},"flag":%d,"language":"%b","opaque":%%d,' % (flag, LANGUAGE.encode())
+        + b'"%b},"flag":%d,"language":"%b","opaque":%%d,' % (broker, flag, LANGUAGE.encode())
         + b'"serializeTypeCurrentRPC":"JSON","version":%d}' % versions.CURRENT
     )

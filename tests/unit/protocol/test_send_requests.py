@@ -32,12 +32,25 @@ def header(**changed: object) -> SendMessage:
     return msgspec.structs.replace(given, **changed)
 
 
-@given(topic=TEXTS, group=TEXTS, default_topic=TEXTS, properties=TEXTS, is_batch=st.booleans(), body=st.binary())
+@given(
+    topic=TEXTS,
+    group=TEXTS,
+    default_topic=TEXTS,
+    properties=TEXTS,
+    broker=st.none() | TEXTS,
+    is_batch=st.booleans(),
+    body=st.binary(),
+)
 def test_a_frame_is_that_of_the_general_encoder(
-    topic: str, group: str, default_topic: str, properties: str, is_batch: bool, body: bytes
+    topic: str, group: str, default_topic: str, properties: str, broker: str | None, is_batch: bool, body: bytes
 ) -> None:
     sent = header(
-        topic=topic, producer_group=group, default_topic=default_topic, properties=properties, is_batch=is_batch
+        topic=topic,
+        producer_group=group,
+        default_topic=default_topic,
+        properties=properties,
+        broker_name=broker,
+        is_batch=is_batch,
     )
     fields = dict(sorted(write_fields(sent).items()))
     assert encode_send(sent, body, 7) == encode_request(send_code(sent), 7, fields, body)

@@ -231,6 +231,7 @@ class QueueReader:
         if address is None:
             raise NoRoute(f"the broker {queue.broker_name} is not known any more")
         flag, commit_offset = self._flag_and_commit()
+        is_told = flag & headers.PULL_SUBSCRIBES  # otherwise the broker goes by our heartbeats
         header = headers.PullMessage(
             consumer_group=reading.group,
             topic=queue.topic,
@@ -241,9 +242,10 @@ class QueueReader:
             commit_offset=commit_offset,
             suspend_ms=reading.options.suspend_ms,
             subscription_version=self._version_of(subscription),
-            subscription=subscription.sub_string if subscription is not None else None,
+            subscription=subscription.sub_string if subscription is not None and is_told else None,
             expression_type=subscription.expression_type if subscription is not None else None,
             max_bytes=MAX_PULL_BYTES,
+            broker_name=queue.broker_name,
         )
         self.process.last_pull_ms = now_ms()
         return await reading.instance.calls.pull(address, header, reading.options.pull_timeout_seconds)

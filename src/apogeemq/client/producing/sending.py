@@ -45,7 +45,7 @@ class Sending:
         if info is None or not info.queues or message.sharding_key:
             return loop.create_task(self.deliver(outgoing, message, None, deadline))
         queue = destinations.next(outgoing.topic, info)
-        outgoing.header.queue_id = queue.queue_id
+        outgoing.header.queue_id, outgoing.header.broker_name = queue.queue_id, queue.broker_name
         address = ""
         try:
             address = destinations.address(queue)
@@ -81,7 +81,7 @@ class Sending:
             chosen = destinations.chosen(queue, message, info)
         else:
             chosen = destinations.next(outgoing.topic, info)
-        outgoing.header.queue_id = chosen.queue_id
+        outgoing.header.queue_id, outgoing.header.broker_name = chosen.queue_id, chosen.broker_name
         await self._instance.calls.send_one_way(destinations.address(chosen), outgoing.header, outgoing.body)
 
     # -- until it is there -----------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class Sending:
             if answer.code != ResponseCode.GO_AWAY:
                 return self._result(outgoing, queue, send_answer(answer, begun.address))
         seconds = max(deadline - asyncio.get_running_loop().time(), 0.0)
-        outgoing.header.queue_id = queue.queue_id
+        outgoing.header.queue_id, outgoing.header.broker_name = queue.queue_id, queue.broker_name
         address = self._destinations.address(queue)
         sent = await self._instance.calls.send(address, outgoing.header, outgoing.body, seconds)
         return self._result(outgoing, queue, sent)

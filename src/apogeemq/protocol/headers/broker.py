@@ -35,6 +35,8 @@ class SendMessage(msgspec.Struct, gc=False):
     unit_mode: bool = field(default=False, name="k")
     max_reconsume_times: Int32 | None = field(default=None, name="l")
     is_batch: bool = field(default=False, name="m")
+    # Of whom it is asked, as in the headers below: those who stand between clients and brokers need it.
+    broker_name: str | None = field(default=None, name="n")
 
 
 class SendCommand(Command, rename={"header": "extFields"}):
@@ -84,6 +86,7 @@ class PullMessage(msgspec.Struct, gc=False):
     subscription: str | None = None
     expression_type: str | None = field(default=None, name="expressionType")
     max_bytes: Int32 | None = field(default=None, name="maxMsgBytes")
+    broker_name: str | None = field(default=None, name="bname")
 
 
 class QueueOnly(msgspec.Struct):
@@ -91,6 +94,7 @@ class QueueOnly(msgspec.Struct):
 
     topic: str
     queueId: Int32
+    bname: str | None = None
 
 
 class SearchOffset(msgspec.Struct):
@@ -98,6 +102,7 @@ class SearchOffset(msgspec.Struct):
     queueId: Int32
     timestamp: Int64
     boundaryType: str | None = None
+    bname: str | None = None
 
 
 class QueryConsumerOffset(msgspec.Struct):
@@ -105,6 +110,7 @@ class QueryConsumerOffset(msgspec.Struct):
     topic: str
     queueId: Int32
     setZeroIfNotFound: bool | None = None
+    bname: str | None = None
 
 
 class UpdateConsumerOffset(msgspec.Struct):
@@ -112,6 +118,7 @@ class UpdateConsumerOffset(msgspec.Struct):
     topic: str = "null"
     queueId: Int32 | None = None
     commitOffset: Int64 | None = None
+    bname: str | None = None
 
 
 class SendBack(msgspec.Struct):
@@ -122,6 +129,7 @@ class SendBack(msgspec.Struct):
     originTopic: str | None = None
     unitMode: bool = False
     maxReconsumeTimes: Int32 | None = None
+    bname: str | None = None
 
 
 class QueryMessage(msgspec.Struct):

@@ -66,6 +66,7 @@ class Returns:
             originMsgId=message.message_id,
             originTopic=self._topic_of(message),
             maxReconsumeTimes=self.most,
+            bname=message.queue.broker_name,
         )
         await instance.calls.send_back(address, header)
 
@@ -92,7 +93,7 @@ class Returns:
             if address is None:
                 avoided = queue.broker_name
                 continue
-            header.queue_id = queue.queue_id
+            header.queue_id, header.broker_name = queue.queue_id, queue.broker_name
             if len(body) >= _COMPRESS_ABOVE and not header.system_flag:
                 body, header.system_flag = compress(body, ZLIB), COMPRESSED | FLAGS[ZLIB]
             try:
