@@ -71,10 +71,7 @@ def new_message(number: int, keys_each: int) -> NewMessage:
         HOST,
         0,
         0,
-        part.body,
-        part.properties,
-        part.tags_code,
-        part.keys,
+        *part[1:],
     )
 
 
@@ -85,7 +82,7 @@ def new_part(number: int, keys_each: int) -> BatchPart:
         f"UNIQ_KEY\x01{unique}\x02WAIT\x01true\x02TAGS\x01TagA\x02KEYS\x01{' '.join(keys[1:])}\x02"
         "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02"
     )
-    return BatchPart(0, BODY, properties.encode(), TAG, keys[:keys_each])
+    return (0, BODY, properties.encode(), TAG, keys[:keys_each])
 
 
 def least(rounds: int, prepare: Callable[[], Callable[[], object]], per_round: int) -> tuple[float, float]:

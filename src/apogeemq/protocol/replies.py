@@ -29,14 +29,13 @@ class SendReplies:
 
     def __init__(self, region: str, trace_on: bool, store_host: bytes) -> None:
         self.fixed_fields = {"MSG_REGION": region, "TRACE_ON": "true" if trace_on else "false"}
-        self._store_host = store_host
+        self._id_prefix = offset_id(store_host, 0)[:-16]
         fixed = msgspec.json.encode(self.fixed_fields)[1:-1].replace(b"%", b"%%")
-        id_prefix = store_host.hex().upper().encode()
         self._template = (
             b'{"code":0,"extFields":{'
             + fixed
             + b',"msgId":"'
-            + id_prefix
+            + self._id_prefix.encode()
             + b'%016X","queueId":"%d","queueOffset":"%d","transactionId":"%b"},'
             + _TAIL
         )
@@ -68,9 +67,10 @@ class SendReplies:
         unique_key: str,
     ) -> bytes:
         """The messages are in the log, and `code` says what could not be promised; any codec, any key."""
+        id_prefix = self._id_prefix
         fields = {
             **self.fixed_fields,
-            "msgId": ",".join(offset_id(self._store_host, offset) for offset in physical_offsets),
+            "msgId": ",".join([f"{id_prefix}{offset:016X}" for offset in physical_offsets]),
             "queueId": str(queue_id),
             "queueOffset": str(queue_offset),
         }

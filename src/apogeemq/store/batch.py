@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import chain, count
 from struct import Struct
 from typing import Final
 
@@ -14,6 +13,7 @@ from apogeemq.store.layout import QUEUE_ENTRY_FIELDS
 from apogeemq.store.results import BatchPart, NewMessage
 
 _ENTRIES_AT_ONCE: Final = 64
+_FIELD_COUNT: Final = len(QUEUE_ENTRY_FIELDS)
 
 
 @lru_cache(maxsize=_ENTRIES_AT_ONCE)
@@ -21,21 +21,23 @@ def _entries_of(entry_count: int) -> Callable[..., bytes]:
     return Struct(">" + QUEUE_ENTRY_FIELDS * entry_count).pack
 
 
-def batch_sizes(shared: NewMessage, parts: Sequence[BatchPart]) -> list[int]:
-    """Of each record."""
-    rest = record_size(shared.system_flag, len(shared.topic_part[1]), 0, 0)
-    return [rest + len(part.body) + len(part.properties) for part in parts]
+def batch_size(shared: NewMessage, parts: Sequence[BatchPart]) -> int:
+    """Of all records together."""
+    total = _size_without_parts(shared) * len(parts)
+    for _, body, properties, _, _ in parts:
+        total += len(body) + len(properties)
+    return total
+
+
+def _size_without_parts(shared: NewMessage) -> int:
+    return record_size(shared.system_flag, len(shared.topic_part[1]), 0, 0)
 
 
 def encode_batch(
-    shared: NewMessage,
-    parts: Sequence[BatchPart],
-    sizes: Sequence[int],
-    physical_offsets: Sequence[int],
-    first_queue_offset: int,
-    store_time: int,
-) -> bytes:
-    """The records, one after the other."""
+    shared: NewMessage, parts: Sequence[BatchPart], physical_offset: int, queue_offset: int, store_time: int
+) -> tuple[bytes, bytes, list[int]]:
+    """The records, one after the other, that begin at an offset of the log; the entries of the consume queue; and
+    where each record begins."""
     common = shared_head(
         shared.system_flag,
         shared.born_time,
@@ -45,31 +47,39 @@ def encode_batch(
         shared.reconsume_times,
         shared.prepared_offset,
     )
-    messages = [
-        (size, part.flag, queue_offset, physical_offset, part.body, part.properties)
-        for size, queue_offset, physical_offset, part in zip(
-            sizes, count(first_queue_offset), physical_offsets, parts, strict=False
-        )
-    ]
-    return encode_records(common, shared.topic_part, shared.queue_id, messages)
+    rest = _size_without_parts(shared)
+    messages: list[tuple[int, int, int, int, bytes, bytes]] = []
+    entries: list[int] = []
+    offsets: list[int] = []
+    for flag, body, properties, tags_code, _ in parts:
+        size = rest + len(body) + len(properties)
+        messages.append((size, flag, queue_offset, physical_offset, body, properties))
+        entries.append(physical_offset)
+        entries.append(size)
+        entries.append(tags_code)
+        offsets.append(physical_offset)
+        physical_offset += size
+        queue_offset += 1
+    records = encode_records(common, shared.topic_part, shared.queue_id, messages)
+    return records, _encode_entries(entries), offsets
 
 
-def encode_entries(parts: Sequence[BatchPart], sizes: Sequence[int], physical_offsets: Sequence[int]) -> bytes:
-    """The entries of the consume queue."""
-    tags_codes = [part.tags_code for part in parts]
-    fields = list(chain.from_iterable(zip(physical_offsets, sizes, tags_codes, strict=True)))
-    step = _ENTRIES_AT_ONCE * len(QUEUE_ENTRY_FIELDS)
-    pieces = [fields[start : start + step] for start in range(0, len(fields), step)]
-    return b"".join([_entries_of(len(piece) // len(QUEUE_ENTRY_FIELDS))(*piece) for piece in pieces])
+def _encode_entries(fields: list[int]) -> bytes:
+    if len(fields) <= _ENTRIES_AT_ONCE * _FIELD_COUNT:
+        return _entries_of(len(fields) // _FIELD_COUNT)(*fields)
+    step = _ENTRIES_AT_ONCE * _FIELD_COUNT
+    return b"".join([_encode_entries(fields[start : start + step]) for start in range(0, len(fields), step)])
 
 
 def keys_of_batch(
     topic: str, parts: Sequence[BatchPart], physical_offsets: Sequence[int]
 ) -> tuple[list[int], Sequence[int]]:
     """For the key index: the hash of each key, and where its message is."""
-    hashes = key_hashes(topic, [key for part in parts for key in part.keys])
-    if any(len(part.keys) != 1 for part in parts):
+    all_keys: list[str] = []
+    for _, _, _, _, keys in parts:
+        all_keys.extend(keys)
+    if any(len(part[4]) != 1 for part in parts):
         physical_offsets = [
-            offset for part, offset in zip(parts, physical_offsets, strict=True) for _ in range(len(part.keys))
+            offset for part, offset in zip(parts, physical_offsets, strict=True) for _ in range(len(part[4]))
         ]
-    return hashes, physical_offsets
+    return key_hashes(topic, all_keys), physical_offsets

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Container, Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -17,7 +16,7 @@ from apogeemq.errors import StorageFailed
 from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from apogeemq.model.properties import KEY_SEPARATOR, KEYS, UNIQUE_KEY, decode_properties
 from apogeemq.protocol.record import HEAD_SIZES, HOST_FLAGS, Record, encode_record
-from apogeemq.store.batch import batch_sizes, encode_batch, encode_entries, keys_of_batch
+from apogeemq.store.batch import batch_size, encode_batch, keys_of_batch
 from apogeemq.store.collecting import next_messages, wanted_messages
 from apogeemq.store.commit_log import CommitLog
 from apogeemq.store.config import StoreConfig
@@ -171,13 +170,12 @@ class MessageStore:
         count, first_offset = len(parts), queue.max_offset
         if first_offset + count > queue.room:
             queue.make_room(count)
-        sizes = batch_sizes(shared, parts)
-        total_size = sum(sizes)
+        total_size = batch_size(shared, parts)
         physical_offset = self.log.claim(total_size)
-        offsets = list(accumulate(sizes[:-1], initial=physical_offset))
         store_time = self.last_store_time = max(now_ms, self.last_store_time)
-        self.log.put(encode_batch(shared, parts, sizes, offsets, first_offset, store_time))
-        queue.append_many(encode_entries(parts, sizes, offsets), physical_offset + total_size)
+        records, entries, offsets = encode_batch(shared, parts, physical_offset, first_offset, store_time)
+        self.log.put(records)
+        queue.append_many(entries, physical_offset + total_size)
         if self._is_indexed:
             try:
                 self.index.put_many(*keys_of_batch(topic, parts, offsets), store_time)
@@ -190,11 +188,11 @@ class MessageStore:
     def _tell_of_batch(
         self, topic: str, queue_id: int, parts: Sequence[BatchPart], queue_offset: int, store_time: int
     ) -> None:
-        for part in parts:
+        for _, _, properties, tags_code, _ in parts:
             waiter = self.waiting.get((topic, queue_id))
             if waiter is None:
                 return
-            waiter(queue_offset, part.tags_code, store_time, part.properties)
+            waiter(queue_offset, tags_code, store_time, properties)
             queue_offset += 1
 
     def _is_not_indexed(self, error: OSError) -> None:

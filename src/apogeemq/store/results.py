@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import TypeAlias
 
 import msgspec
 
@@ -27,14 +28,9 @@ class NewMessage(msgspec.Struct, gc=False):
     keys: Sequence[str]
 
 
-class BatchPart(msgspec.Struct, gc=False):
-    """What one message of a batch has for itself; all else is that of the NewMessage it comes in."""
-
-    flag: int
-    body: bytes
-    properties: bytes
-    tags_code: int
-    keys: Sequence[str]
+# What one message of a batch has for itself: flag, body, properties, tags code, keys. All else is that of the
+# NewMessage it comes in.
+BatchPart: TypeAlias = tuple[int, bytes, bytes, int, Sequence[str]]
 
 
 class Put(msgspec.Struct, gc=False):

@@ -249,14 +249,13 @@ class SendHandlers:
             messages = decode_batch(body)
             if not messages:
                 raise _illegal("the batch holds no message")
-            parts = []
+            parts: list[BatchPart] = []
             for flag, part_body, encoded in messages:
-                self._putter.check_zeros(encoded)
+                if b"\0" in encoded:
+                    self._putter.check_zeros(encoded)
                 properties = decode_properties(encoded.decode())
                 tags = properties.get(names.TAGS)
-                parts.append(
-                    BatchPart(flag, part_body, encoded, java_hash(tags) if tags else 0, index_keys(properties))
-                )
+                parts.append((flag, part_body, encoded, java_hash(tags) if tags else 0, index_keys(properties)))
         except (ProtocolError, UnicodeDecodeError) as error:
             raise _illegal(f"the batch is malformed: {error}") from None
         return parts
