@@ -1,0 +1,19 @@
+"""A plain function is called for every message, in up to four threads. Ctrl-C lets those at work finish."""
+
+import contextlib
+import sys
+import threading
+
+from apogeemq.blocking import ConsumedMessage, Consumer, ConsumerOptions
+
+NAME_SERVER = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9876"
+consumer = Consumer(NAME_SERVER, group="blocking-packing", topic="orders", options=ConsumerOptions(start_from="first"))
+
+
+@consumer.on_message
+def pack(message: ConsumedMessage) -> None:
+    print("packed", message.body.decode(), "in", threading.current_thread().name, flush=True)
+
+
+with contextlib.suppress(KeyboardInterrupt), consumer:
+    consumer.run(concurrency=4)
