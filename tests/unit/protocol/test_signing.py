@@ -28,6 +28,13 @@ def test_fields_are_taken_in_the_order_of_their_names() -> None:
     assert sign({"b": "2", "A": "1", "a": "3"}, b"", "k") == sign({}, b"132", "k")
 
 
+def test_the_kind_of_a_query_is_not_signed() -> None:
+    fields = signed({"key": "k", "_UNIQUE_KEY_QUERY": "true"}, b"", "someone", "secret")
+    assert fields["_UNIQUE_KEY_QUERY"] == "true"
+    assert fields["Signature"] == signed({"key": "k"}, b"", "someone", "secret")["Signature"]
+    assert is_signed_with(fields, b"", "secret")
+
+
 def test_a_signed_request_is_recognised() -> None:
     fields = signed({"topic": "T1"}, b"body", "key", "secret")
     assert is_signed_with(fields, b"body", "secret")
