@@ -176,7 +176,8 @@ class Producer(TopicQueries):
     ) -> SendResult:
         next_id, born_ms = self._running.unique_ids.next, now_ms()
         unique_ids = [next_id(born_ms) for _ in messages]
-        outgoing = prepared_batch(messages, self.group, self.options, unique_ids, born_ms, self._client.namespace)
+        batch_id, namespace = next_id(born_ms), self._client.namespace
+        outgoing = prepared_batch(messages, self.group, self.options, unique_ids, born_ms, namespace, batch_id)
         return await self._running_sender.deliver(outgoing, messages[0], queue, self._deadline(timeout_seconds))
 
     async def send_one_way(self, message: Message, *, queue: MessageQueue | None = None) -> None:
