@@ -1,0 +1,264 @@
+"""The connection is cut at every byte of an exchange: the caller hears of it at once, and the next call works."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from apogeemq.client import ClientOptions, Message, Producer
+from apogeemq.client.instance import ClientInstance
+from apogeemq.errors import ApogeeError, ConnectionLost, NoRoute
+from apogeemq.model.queues import MessageQueue
+from apogeemq.protocol.bodies.heartbeat import Heartbeat
+from apogeemq.protocol.headers.broker import PULL_SUBSCRIBES, PullMessage
+from apogeemq.testing.fault_proxy import FaultProxy, Flow, How
+from tests.robustness.faulty_cluster import HANG_SECONDS, Faulty, endings, faulty, soon
+from tests.unit.event_loop import in_loop
+
+QUEUE = MessageQueue("broker-a", 0, "T")
+
+
+class Client(NamedTuple):
+    """A client whose connections are up."""
+
+    at: Faulty
+    producer: Producer
+    instance: ClientInstance
+
+    @property
+    def broker(self) -> str:
+        return self.at.real.broker_address
+
+
+Exchange = Callable[[Client], Awaitable[object]]
+
+
+@asynccontextmanager
+async def connected(folder: Path) -> AsyncIterator[Client]:
+    async with faulty(folder) as at:
+        options: ClientOptions = at.options()
+        async with at.producer(client=options) as producer:
+            yield Client(at, producer, at.instance(options))
+
+
+async def outcome(exchange: Awaitable[object]) -> ApogeeError | None:
+    """How it ended, which is soon. TimeoutError when it hangs."""
+    async with asyncio.timeout(HANG_SECONDS):
+        try:
+            await exchange
+        except ApogeeError as error:
+            return error
+    return None
+
+
+async def fill(producer: Producer, queues: int = 1) -> int:
+    """So many messages that the numbers in answers have three digits from now on, and answers one size."""
+    for queue_id in range(queues):
+        await asyncio.gather(
+            *(producer.send("T", b"x", queue=MessageQueue("broker-a", queue_id, "T")) for _ in range(100))
+        )
+    return 100 * queues
+
+
+async def sizes(client: Client, proxy: FaultProxy, exchange: Exchange) -> tuple[int, int]:
+    """Bytes of the request and of the answer, over a connection that has been used once before."""
+    assert await outcome(exchange(client)) is None
+    before = proxy.requests.passed, proxy.answers.passed
+    assert await outcome(exchange(client)) is None
+    return proxy.requests.passed - before[0], proxy.answers.passed - before[1]
+
+
+async def cut_once(flow: Flow, count: int, how: How, exchange: Awaitable[object]) -> ApogeeError | None:
+    flow.cut_after(count, how)
+    error = await outcome(exchange)
+    await soon(lambda: not flow.is_armed)
+    return error
+
+
+async def until_noticed(client: Client, proxy: FaultProxy) -> None:
+    """The client knows that its connection is gone: what it sends before that may be lost with it."""
+    await soon(lambda: proxy.address not in client.instance.pool._channels)
+
+
+# -- exchanges of one request and one answer -----------------------------------------------------------------
+
+
+def pull(client: Client) -> Awaitable[object]:
+    header = PullMessage("G", "T", 0, 0, 32, PULL_SUBSCRIBES, subscription="*")
+    return client.instance.calls.pull(client.broker, header, 5.0)
+
+
+def commit(client: Client) -> Awaitable[object]:
+    return client.instance.calls.update_offset_and_wait(client.broker, "G", QUEUE, 1)
+
+
+def heartbeat(client: Client) -> Awaitable[object]:
+    return client.instance.calls.heartbeat(client.broker, Heartbeat(client.instance.client_id, ["P"], []))
+
+
+def ask_route(client: Client) -> Awaitable[object]:
+    return client.instance.routes.refresh("T")
+
+
+@pytest.mark.parametrize("exchange", [pull, commit, heartbeat, ask_route])
+def test_cut_at_every_byte(tmp_path: Path, exchange: Exchange) -> None:
+    lost = NoRoute if exchange is ask_route else ConnectionLost
+
+    async def run() -> None:
+        async with connected(tmp_path) as client:
+            await client.producer.send("T", b"something to pull")
+            proxy = client.at.names if exchange is ask_route else client.at.broker
+            request, answer = await sizes(client, proxy, exchange)
+            for count, how in endings(request):
+                error = await cut_once(proxy.requests, count, how, exchange(client))
+                assert isinstance(error, lost), (count, how, error)
+                assert error.retriable
+                assert await outcome(exchange(client)) is None, (count, how)
+            for count, how in endings(answer):
+                error = await cut_once(proxy.answers, count, how, exchange(client))
+                if count < answer:
+                    assert isinstance(error, lost), (count, how, error)
+                else:  # all is well, but for the connection
+                    assert error is None
+                    await until_noticed(client, proxy)
+                assert await outcome(exchange(client)) is None, (count, how)
+
+    asyncio.run(run())
+
+
+# -- sends ---------------------------------------------------------------------------------------------------
+
+
+def one_attempt(client: Client) -> Awaitable[object]:
+    return client.producer.send("T", b"body", tags="a", queue=QUEUE)
+
+
+@in_loop
+async def test_one_attempt_cut_at_every_byte_of_the_request(tmp_path: Path) -> None:
+    """What the broker has not got whole it does not store; what it has, it stores once."""
+    async with connected(tmp_path) as client:
+        request, _ = await sizes(client, client.at.broker, one_attempt)
+        expected = 2
+        for count, how in endings(request):
+            error = await cut_once(client.at.broker.requests, count, how, one_attempt(client))
+            assert isinstance(error, ConnectionLost), (count, how, error)
+            assert await outcome(one_attempt(client)) is None
+            expected += 1 + (count == request)
+            await soon(lambda: client.at.stored().total() >= expected)  # noqa: B023
+            assert client.at.real.state.store.queue("T", 0).max_offset == expected, (count, how)
+        assert set(client.at.stored().values()) == {1}
+
+
+@in_loop
+async def test_one_attempt_cut_at_every_byte_of_the_answer(tmp_path: Path) -> None:
+    """The broker has it, though nobody said so: an error is no proof that a message was not stored."""
+    async with connected(tmp_path) as client:
+        filled = await fill(client.producer)
+        client.at.broker.cut_all()  # so that the numbers of requests begin anew, as after every cut
+        await until_noticed(client, client.at.broker)
+        _, answer = await sizes(client, client.at.broker, one_attempt)
+        for number, (count, how) in enumerate(endings(answer)):
+            error = await cut_once(client.at.broker.answers, count, how, one_attempt(client))
+            if count < answer:
+                assert isinstance(error, ConnectionLost), (count, how, error)
+            else:
+                assert error is None
+                await until_noticed(client, client.at.broker)
+            assert await outcome(one_attempt(client)) is None
+            assert client.at.real.state.store.queue("T", 0).max_offset == filled + 2 * (number + 2)
+        assert set(client.at.stored().values()) == {1}
+
+
+@pytest.mark.parametrize("direction", ["requests", "answers"])
+def test_a_send_ends_well_wherever_one_of_its_attempts_is_cut(tmp_path: Path, direction: str) -> None:
+    """Stored once for each attempt that arrived, always under the one unique id it was acknowledged with."""
+
+    async def run() -> None:
+        async with faulty(tmp_path, queues=2) as at, at.producer() as producer:
+            flow: Flow = getattr(at.broker, direction)
+            filled = await fill(producer, 2)
+            at.broker.cut_all()  # so that the numbers of requests begin anew, as after every cut
+            await producer.send("T", b"first")
+            before = flow.passed
+            await producer.send("T", b"second")
+            size = flow.passed - before
+            acknowledged = {}
+            for number, (count, how) in enumerate(endings(size)):
+                flow.cut_after(count, how)
+                async with asyncio.timeout(HANG_SECONDS):
+                    result = await producer.send("T", b"%06d" % number)
+                await soon(lambda: not flow.is_armed)
+                acknowledged[result.message_id] = (b"%06d" % number, count)
+            stored = at.stored()
+            assert len(stored) == len(acknowledged) + filled + 2
+            for unique_id, (body, count) in acknowledged.items():
+                times = 2 if (count == size if direction == "requests" else count < size) else 1
+                assert stored[unique_id, body] == times, (count, size)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("direction", ["requests", "answers"])
+def test_no_more_copies_than_attempts_when_every_connection_is_cut(tmp_path: Path, direction: str) -> None:
+    async def run() -> None:
+        async with faulty(tmp_path) as at, at.producer(retries=2) as producer:
+            flow: Flow = getattr(at.broker, direction)
+            await producer.send("T", b"first")
+            for count in (0, 4, 40):
+                flow.cut_after(count, is_lasting=True)
+                error = await outcome(producer.send("T", b"%d" % count))
+                assert error is not None
+                assert "was not taken in 3 attempts" in str(error)
+                assert error.retriable
+                flow.disarm()
+                await producer.send("T", b"next")
+            copies = {body: times for (_, body), times in at.stored().items() if body in (b"0", b"4", b"40")}
+            assert copies == ({} if direction == "requests" else {b"0": 3, b"4": 3, b"40": 3})
+
+    asyncio.run(run())
+
+
+@in_loop
+async def test_batches_that_are_cut_are_stored_whole_or_not_at_all(tmp_path: Path) -> None:
+    async with faulty(tmp_path) as at, at.producer(linger_seconds=0.001) as producer:
+        await producer.send("T", b"first")
+        acknowledged: set[tuple[str, bytes]] = set()
+        for count, how in endings(60):
+            flow = at.broker.requests if count % 4 < 2 else at.broker.answers
+            flow.cut_after(count * (12 if flow is at.broker.requests else 3), how)
+            bodies = [b"%d-%d" % (count, number) for number in range(5)]
+            async with asyncio.timeout(HANG_SECONDS):
+                results = await asyncio.gather(*[await producer.send_soon(Message("T", body)) for body in bodies])
+            acknowledged |= {(result.message_id, body) for result, body in zip(results, bodies, strict=True)}
+            flow.disarm()
+        stored = at.stored()
+        assert acknowledged <= set(stored)
+        assert len(stored) == len(acknowledged) + 1
+        for count, _ in endings(60):
+            copies = [times for (_, body), times in stored.items() if body.startswith(b"%d-" % count)]
+            assert len(copies) == 5
+            assert max(copies) == min(copies) <= 3
+
+
+@in_loop
+async def test_offsets_told_one_way_get_there_in_the_end(tmp_path: Path) -> None:
+    """Nobody hears of one that was cut; the next one, which is higher, makes up for it."""
+    async with connected(tmp_path) as client:
+        for _ in range(2):
+            await client.producer.send("T", b"x")
+        calls, flow = client.instance.calls, client.at.broker.requests
+        before = flow.passed
+        await calls.update_offset(client.broker, "G", QUEUE, 1000)
+        await soon(lambda: flow.passed > before)
+        for offset, (count, how) in enumerate(endings(flow.passed - before), start=1001):
+            flow.cut_after(count, how)
+            async with asyncio.timeout(HANG_SECONDS):
+                while client.at.real.committed("G", "T").get(0) != offset:
+                    await outcome(calls.update_offset(client.broker, "G", QUEUE, offset))
+                    await asyncio.sleep(0)
+            flow.disarm()
