@@ -8,6 +8,7 @@ from apogeemq.errors import ProtocolError
 from apogeemq.protocol import versions
 from apogeemq.protocol.codec import decode_frame, encode_frame, encode_ok, encode_reply, encode_request
 from apogeemq.protocol.command import BINARY, JSON, Command, CommandHead
+from apogeemq.protocol.headers.broker import SendCommand, decode_send, read_send_message
 
 # RemotingCommand.encode() of Apache 5.5.0: GET_ROUTEINFO_BY_TOPIC with topic T1, opaque 7 and a body.
 JAVA_FRAMES = {
@@ -84,3 +85,38 @@ def test_an_unknown_codec_is_a_protocol_error(codec: int) -> None:
 def test_a_header_too_long_for_its_length_field_is_refused_when_written() -> None:
     with pytest.raises(ValueError, match="does not fit"):
         encode_request(1, 1, {"a": "x" * 2**24})
+
+
+SEND_FIELDS = {"a": "P", "b": "T", "e": "3", "f": "0", "g": "17", "h": "0", "i": "K\x01v\x02", "m": "false"}
+TYPED = {b'{"code":310,': decode_send}
+
+
+def test_a_send_is_read_with_its_header_in_one_pass() -> None:
+    frame = encode_request(310, 7, SEND_FIELDS, b"body")[4:]
+    usual, typed = decode_frame(frame), decode_frame(frame, TYPED)
+    assert isinstance(typed, SendCommand)
+    assert typed.header == read_send_message(usual)
+    for name in ("code", "opaque", "flag", "version", "language", "body", "codec"):
+        assert getattr(typed, name) == getattr(usual, name)
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "codec"),
+    [
+        (311, SEND_FIELDS, JSON),  # another code
+        (310, {**SEND_FIELDS, "e": "x"}, JSON),  # what Java may read otherwise
+        (310, {"b": "T"}, JSON),  # fields are missing
+        (310, SEND_FIELDS, BINARY),
+    ],
+)
+def test_what_the_typed_decoder_does_not_take_is_read_as_always(code: int, fields: dict[str, str], codec: int) -> None:
+    command = decode_frame(encode_request(code, 7, fields, codec=codec)[4:], TYPED)
+    assert type(command) is Command
+    assert command.fields() == fields
+
+
+def test_a_send_without_fields_has_no_header() -> None:
+    command = decode_frame(encode_request(310, 7)[4:], TYPED)
+    assert isinstance(command, SendCommand)
+    assert command.header is None
+    assert command.fields() == {}

@@ -8,6 +8,7 @@ from apogeemq.errors import ConfigError, RequestRefused
 from apogeemq.protocol.codec import decode_frame, encode_ok, encode_request
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.command import Command
+from apogeemq.protocol.headers.broker import SendCommand, decode_send
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import GO_AWAY_SINCE_VERSION, Reply
 from tests.unit.event_loop import in_loop
@@ -79,6 +80,26 @@ async def test_hooks_run_around_the_handler_in_order() -> None:
     line.server.dispatcher.after.append(after)
     ask(line)
     assert seen == ["first 1000", "second", "body"]
+
+
+@in_loop
+async def test_hooks_see_the_fields_of_requests_that_are_otherwise_read_with_their_header() -> None:
+    taken: list[type[Command]] = []
+    seen: list[dict[str, str]] = []
+
+    def handler(channel: Channel, command: Command) -> Reply:
+        taken.append(type(command))
+        return encode_ok(command, b"")
+
+    fields = {"b": "T", "e": "0", "f": "0", "g": "0", "h": "0"}
+    line = Line()
+    dispatch = line.server.dispatcher
+    dispatch.register(310, handler, decode_send)
+    line.feed(encode_request(310, 1, fields))
+    dispatch.before.append(lambda channel, command: seen.append(command.fields()))
+    line.feed(encode_request(310, 2, fields))
+    assert taken == [SendCommand, Command]
+    assert seen == [fields]
 
 
 @in_loop
