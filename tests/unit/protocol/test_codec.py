@@ -6,7 +6,7 @@ import pytest
 
 from apogeemq.errors import ProtocolError
 from apogeemq.protocol import versions
-from apogeemq.protocol.codec import decode_frame, encode_frame, encode_ok, encode_reply, encode_request
+from apogeemq.protocol.codec import TypedDecoders, decode_frame, encode_frame, encode_ok, encode_reply, encode_request
 from apogeemq.protocol.command import BINARY, JSON, Command, CommandHead
 from apogeemq.protocol.headers.broker import SendCommand, decode_send, read_send_message
 
@@ -88,7 +88,7 @@ def test_a_header_too_long_for_its_length_field_is_refused_when_written() -> Non
 
 
 SEND_FIELDS = {"a": "P", "b": "T", "e": "3", "f": "0", "g": "17", "h": "0", "i": "K\x01v\x02", "m": "false"}
-TYPED = {b'{"code":310,': decode_send}
+TYPED: TypedDecoders = {b'{"code":310,': decode_send}
 
 
 def test_a_send_is_read_with_its_header_in_one_pass() -> None:
