@@ -17,19 +17,23 @@ from rich.table import Table
 from benchmarks.rows import Row
 from tests.peers import apache
 
-_HEADINGS = ("case", "metric", "ours", "Apache", "ratio", "rounds' ratios", "target", "met")
-
 
 class Page(NamedTuple):
-    """A page of docs/: where, its title, and what stands above the table ({command} and {machine} are filled in)."""
+    """A page of docs/: where, its title, what stands above the table ({command} and {machine} are filled in), and who
+    the others are."""
 
     path: Path
     title: str
     introduction: str
+    others: str = "Apache"
+
+    @property
+    def headings(self) -> Sequence[str]:
+        return ("case", "metric", "ours", self.others, "ratio", "rounds' ratios", "target", "met")
 
 
-def show(console: Console, found: Sequence[Row], title: str) -> None:
-    table = Table(*_HEADINGS, title=title)
+def show(console: Console, found: Sequence[Row], page: Page) -> None:
+    table = Table(*page.headings, title=page.title)
     case = ""
     for row in found:
         cells = _cells(row)
@@ -55,7 +59,7 @@ def write_json(path: Path, found: Sequence[Row], command: str, where: str) -> No
 def write_docs(page: Page, found: Sequence[Row], command: str, where: str) -> None:
     page.path.parent.mkdir(parents=True, exist_ok=True)
     lines = [page.introduction.format(command=command, machine=where)]
-    lines.append(_markdown(_HEADINGS))
+    lines.append(_markdown(page.headings))
     lines.append(_markdown(["---", "---", "---:", "---:", "---:", "---", "---", "---"]))
     lines += [_markdown(_cells(row)) for row in found]
     page.path.write_text("\n".join(lines) + "\n")

@@ -65,7 +65,7 @@ def run(
     chosen = {name: cases[name] for name in wish.only or cases}
     with contenders as both:
         found = _run(console, chosen, both, settings)
-    report.show(console, found, page.title)
+    report.show(console, found, page)
     where = report.machine(other_work.cores())
     console.print(where, highlight=False)
     report.write_json(wish.json, found, wish.command, where)

@@ -1,0 +1,107 @@
+"""Sends, batches and consuming, on either broker: our client beside each of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.client.clients import Result
+from benchmarks.client.contenders import (
+    BODY_SIZE,
+    CPP,
+    FILLED_TOPIC,
+    GRPC,
+    JAVA,
+    OURS,
+    SEND_TOPIC,
+    BrokerKind,
+    Contenders,
+)
+from benchmarks.client.programs.commands import Job
+from benchmarks.rows import Row, Target
+from benchmarks.runner import Say
+from benchmarks.settings import Settings
+
+MANY_IN_FLIGHT = 10_000
+_SKIP = 2_000
+_METRICS = ("messages per second", "messages per CPU-second", "CPU per message", "memory")
+_UNITS = ("1/s", "1/s", "µs", "MB")
+_WITHOUT_BATCHING = (CPP, GRPC)
+_TITLES = {"apache": "Apache's broker", "ours": "our broker"}
+
+
+def sends(contenders: Contenders, settings: Settings, say: Say, *, broker: BrokerKind, in_flight: int) -> Iterator[Row]:
+    """Each message acknowledged before the next of its line is sent; `in_flight` such lines."""
+    case = f"send, {in_flight} in flight, {_TITLES[broker]}"
+    job = Job("send", SEND_TOPIC, size=BODY_SIZE, in_flight=in_flight)
+    yield from _compared(contenders, settings, say, broker, case, job)
+
+
+def batches(contenders: Contenders, settings: Settings, say: Say, *, broker: BrokerKind) -> Iterator[Row]:
+    """Sends that wait for nothing, put together by the client. Clients that cannot do that are left out."""
+    case = f"send, automatic batches, {_TITLES[broker]}"
+    job = Job("batch", SEND_TOPIC, size=BODY_SIZE, in_flight=MANY_IN_FLIGHT)
+    yield from _compared(contenders, settings, say, broker, case, job, without=_WITHOUT_BATCHING)
+
+
+def consuming(contenders: Contenders, settings: Settings, say: Say, *, broker: BrokerKind) -> Iterator[Row]:
+    """A new group reads a topic from its first message on, and acknowledges each."""
+    case = f"consume, {_TITLES[broker]}"
+    job = Job("consume", FILLED_TOPIC, size=BODY_SIZE, skip=_SKIP)
+    yield from _compared(contenders, settings, say, broker, case, job)
+
+
+def _compared(
+    contenders: Contenders,
+    settings: Settings,
+    say: Say,
+    broker: BrokerKind,
+    case: str,
+    job: Job,
+    without: tuple[str, ...] = (),
+) -> Iterator[Row]:
+    names = [name for name in contenders.names(broker) if name not in without]
+    found: dict[str, list[Result]] = {name: [] for name in names}
+    for name in names:
+        say(f"{case}: {name} warms up")
+        contenders.run(broker, name, job._replace(seconds=settings.warm_up_s if name == JAVA else 0.5))
+    for number in range(settings.rounds):
+        say(f"{case}: round {number + 1} of {settings.rounds}")
+        for name in names if number % 2 == 0 else names[::-1]:
+            result = contenders.run(broker, name, job._replace(seconds=settings.seconds))
+            if result is not None:
+                found[name].append(result)
+    ours = found.pop(OURS)
+    for name, results in found.items():
+        if len(results) == len(ours):
+            yield from _rows(case, name, ours, results)
+
+
+def _rows(case: str, name: str, ours: list[Result], theirs: list[Result]) -> Iterator[Row]:
+    targets = _targets(name)
+    for metric, unit in zip(_METRICS, _UNITS, strict=True):
+        yield Row(
+            case=case,
+            metric=f"beside {name}: {metric}",
+            unit=unit,
+            ours=[_figure(result, metric) for result in ours],
+            apache=[_figure(result, metric) for result in theirs],
+            target=targets.get(metric),
+        )
+
+
+def _targets(name: str) -> dict[str, Target]:
+    """Half of what Java does with the CPU; three times what any other Python client of RocketMQ does; as much as the
+    best-known asyncio client there is."""
+    if name == JAVA:
+        return {_METRICS[1]: Target(at_least=0.5)}
+    least = Target(at_least=3.0 if name in (CPP, GRPC) else 1.0)
+    return {_METRICS[0]: least, _METRICS[1]: least}
+
+
+def _figure(result: Result, metric: str) -> float:
+    rate, per_cpu_second, cpu_us, _ = _METRICS
+    return {
+        rate: result.count / result.seconds,
+        per_cpu_second: result.count / result.cpu_seconds,
+        cpu_us: result.cpu_seconds / result.count * 1e6,
+    }.get(metric, result.memory_mb)
