@@ -7,6 +7,7 @@ from apogeemq.client.consuming.incoming import ConsumedMessage
 from apogeemq.client.consuming.pulling.lite_pull_consumer import LitePullConsumer
 from apogeemq.client.consuming.pulling.pull_consumer import PullConsumer
 from apogeemq.client.consuming.pulling.pull_result import PullResult, PullStatus, RawPullResult
+from apogeemq.client.consuming.rebalance import Strategy, by_config
 from apogeemq.client.options import ClientOptions, ConsumerOptions, LitePullOptions, ProducerOptions, PullOptions
 from apogeemq.client.producing.producer import Producer
 from apogeemq.model.messages import Message, ReceivedMessage, SendResult, SendStatus
@@ -31,4 +32,6 @@ __all__ = [
     "ReceivedMessage",
     "SendResult",
     "SendStatus",
+    "Strategy",
+    "by_config",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from types import TracebackType
 from typing import Final, Self
@@ -151,23 +152,18 @@ class Consumer(TopicQueries):
             self._delivery.close()
         if self._membership is not None:
             self._membership.halt()
-        try:
-            await self._handlers.finish(self.options.stop_grace_seconds)
-        finally:
-            try:
-                await self._leave()
-            finally:
-                self._instance = None
-                await instance.remove_consumer(self)
-
-    async def _leave(self) -> None:
-        try:
-            await self._tasks.cancel_all()
-            if self._membership is not None:
-                await self._membership.stop()
-        finally:
+        async with contextlib.AsyncExitStack() as leaving:  # every step, also when we are cancelled meanwhile
+            leaving.push_async_callback(self._forget_instance, instance)
             if self._offsets is not None:
-                await self._offsets.persist()
+                leaving.push_async_callback(self._offsets.persist)
+            if self._membership is not None:
+                leaving.push_async_callback(self._membership.stop)
+            leaving.push_async_callback(self._tasks.cancel_all)
+            leaving.push_async_callback(self._handlers.finish, self.options.stop_grace_seconds)
+
+    async def _forget_instance(self, instance: ClientInstance) -> None:
+        self._instance = None
+        await instance.remove_consumer(self)
 
     async def __aenter__(self) -> Self:
         await self.start()

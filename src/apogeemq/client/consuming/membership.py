@@ -72,11 +72,13 @@ class Membership:
             task.cancel()
         for reader in (*self.readers.values(), *(reader for reader, _ in self._leaving.values())):
             reader.cancel()  # whatever becomes of the rest
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(
-            *(self._give_up(self.readers.pop(queue)) for queue in tuple(self.readers)),
-            *(task for _, task in self._leaving.values()),
-        )
+        try:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        finally:
+            await asyncio.gather(
+                *(self._give_up(self.readers.pop(queue)) for queue in tuple(self.readers)),
+                *(task for _, task in self._leaving.values()),
+            )
 
     def pause(self) -> None:
         """No more pulls; what is here is still handed out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -71,6 +72,7 @@ class RemoteOffsets(_Offsets):
         super().__init__()
         self._instance = instance
         self._group = group
+        self._sending: defaultdict[MessageQueue, asyncio.Lock] = defaultdict(asyncio.Lock)  # no offset passes another
 
     async def read(self, queue: MessageQueue) -> int:
         """From the broker; raises an ApogeeError rather than guess when it cannot be asked."""
@@ -97,13 +99,15 @@ class RemoteOffsets(_Offsets):
                 raise result
 
     async def _commit(self, queue: MessageQueue, offset: int) -> None:
-        await self._instance.calls.update_offset_and_wait(self._address(queue), self._group, queue, offset)
+        async with self._sending[queue]:
+            await self._instance.calls.update_offset_and_wait(self._address(queue), self._group, queue, offset)
         self.table[queue] = offset
         self.changed.discard(queue)
 
     async def _persist(self, queue: MessageQueue, offset: int) -> None:
         try:
-            await self._instance.calls.update_offset(self._address(queue), self._group, queue, offset)
+            async with self._sending[queue]:
+                await self._instance.calls.update_offset(self._address(queue), self._group, queue, offset)
         except ApogeeError as error:
             if queue in self.table:
                 self.changed.add(queue)  # next time

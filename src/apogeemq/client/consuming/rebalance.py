@@ -8,6 +8,7 @@ from hashlib import md5
 from typing import Final, TypeAlias
 
 from apogeemq.model.queues import MessageQueue
+from apogeemq.model.topics import RETRY_PREFIX
 
 # (own client id, all queues of the topic, all client ids of the group) -> the queues of this client
 Strategy: TypeAlias = Callable[[str, Sequence[MessageQueue], Sequence[str]], list[MessageQueue]]
@@ -42,8 +43,16 @@ def averagely_by_circle(own_id: str, queues: Sequence[MessageQueue], client_ids:
 
 
 def by_config(chosen: Sequence[MessageQueue]) -> Strategy:
-    """The same queues always, whoever else is there."""
-    return lambda own_id, queues, client_ids: list(chosen)
+    """The same queues always, whoever else is there. Where no queue of the group's retries is chosen, they are shared
+    averagely: without that, what failed would never come again."""
+
+    def strategy(own_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
+        topics = {queue.topic for queue in queues}
+        own = [queue for queue in chosen if queue.topic in topics]
+        is_retry = any(topic.startswith(RETRY_PREFIX) for topic in topics)
+        return averagely(own_id, queues, client_ids) if is_retry and not own else own
+
+    return strategy
 
 
 def consistent_hash(own_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:

@@ -100,8 +100,13 @@ def test_a_client_the_broker_does_not_know_yet_gets_nothing(strategy: Strategy) 
 
 
 def test_by_configuration() -> None:
-    chosen = queues(2, "x")
-    assert by_config(chosen)("me", queues(4), ["me", "you"]) == chosen
+    chosen = [MessageQueue("x", 1, "T"), MessageQueue("x", 0, "U")]
+    strategy = by_config(chosen)
+    assert strategy("me", [MessageQueue("x", number, "T") for number in range(4)], ["me", "you"]) == chosen[:1]
+    assert strategy("me", [MessageQueue("x", number, "U") for number in range(4)], ["you"]) == chosen[1:]
+    assert strategy("me", [MessageQueue("x", 0, "V")], ["me"]) == []
+    retries = [MessageQueue(name, 0, "%RETRY%G") for name in ("a", "b")]
+    assert strategy("me", retries, ["me", "you"]) == retries[:1]  # what failed comes again
 
 
 def test_queues_are_sorted_by_topic_broker_and_number() -> None:
