@@ -9,18 +9,19 @@ from apogeemq.client.consuming.group_rules import from_where, message_model
 from apogeemq.client.consuming.membership import check_start, strategy_named
 from apogeemq.client.consuming.pulling.lite_pull_session import LitePullSession
 from apogeemq.client.consuming.pulling.pulling_consumer import PullingConsumer
+from apogeemq.client.consuming.pushing.running_info import running_info
 from apogeemq.client.consuming.rebalance import Strategy
+from apogeemq.client.consuming.subscribing import Subscriptions
 from apogeemq.client.instance import ClientInstance
 from apogeemq.client.namespaces import with_namespace, without_namespace
 from apogeemq.client.options import ClientOptions, LitePullOptions
 from apogeemq.client.route_info import readable_queues
 from apogeemq.errors import ConfigError, OffsetIllegal, WrongState
-from apogeemq.filter.subscriptions import subscription_of
 from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
-from apogeemq.model.subscriptions import CONSUME_ACTIVELY, EVERY_TAG, SubscriptionData
+from apogeemq.model.subscriptions import CONSUME_ACTIVELY, EVERY_TAG
+from apogeemq.protocol.bodies import consumers as bodies
 from apogeemq.protocol.bodies.heartbeat import ConsumerData
-from apogeemq.runtime.clock import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -57,48 +58,44 @@ class LitePullConsumer(PullingConsumer):
         self._strategy = strategy or strategy_named(self.options.rebalance)
         check_start(self.options.start_from)
         self._on_rebalance = on_rebalance
-        self._subscriptions: dict[str, SubscriptionData] = {}
+        self._subscriptions = self._wanted({**(subscriptions or {}), **({topic: tags} if topic else {})})
         self._assigned: frozenset[MessageQueue] | None = None  # None: not told to read any by themselves
         self._listeners: dict[str, _Listener] = {}
         self._session: LitePullSession | None = None
-        for name, expression in {**(subscriptions or {}), **({topic: tags} if topic else {})}.items():
-            self._want(name, expression)
 
-    def _want(self, topic: str, tags: str) -> str:
-        name = with_namespace(topic, self._client.namespace)
-        if not name:
-            raise ConfigError("a topic has a name")
-        self._subscriptions[name] = subscription_of(name, tags, sub_version=now_ms())
-        return name
+    def _wanted(self, tags_by_topic: Mapping[str, str]) -> Subscriptions:
+        return Subscriptions(self.group, tags_by_topic, self._client.namespace, has_retries=False)
 
     # -- what to read ----------------------------------------------------------------------------------------
 
     async def subscribe(self, topic: str, tags: str = EVERY_TAG) -> None:
-        """Share the queues of a topic with the other members of the group. When it runs, it has its queues
-        afterwards. WrongState after an `assign`; NoRoute when nobody serves the topic."""
+        """Share the queues of a topic with the other members of the group, or want other tags of it. When it runs, it
+        has its queues afterwards. WrongState after an `assign`; NoRoute when nobody serves the topic."""
         if self._assigned is not None:
             raise WrongState(f"the consumer {self.group} was assigned queues: it cannot subscribe to {topic} as well")
-        self._want(topic, tags)
         if self._session is not None:
+            await self._session.instance.routes.get(with_namespace(topic, self._client.namespace))
+        name = self._subscriptions.add(topic, tags)
+        if self._session is not None:
+            self._session.pull_anew(name)
             await self._session.subscribe(self._topics, self._strategy)
 
     async def unsubscribe(self, topic: str) -> None:
         """The queues of the topic go to the other members."""
-        name = with_namespace(topic, self._client.namespace)
-        if self._assigned is not None or self._subscriptions.pop(name, None) is None:
+        if self._assigned is not None or self._subscriptions.remove(topic) is None:
             raise WrongState(f"the consumer {self.group} does not subscribe to {topic}")
         if self._session is not None:
             await self._session.subscribe(self._topics, self._strategy)
 
     async def assign(self, queues: Iterable[MessageQueue], tags: str = EVERY_TAG) -> None:
         """Read these queues and no others, whoever else reads them. WrongState after a `subscribe`."""
-        if self._assigned is None and self._subscriptions:
+        if self._assigned is None and self._subscriptions.topics:
             raise WrongState(f"the consumer {self.group} subscribes to topics: it cannot be assigned queues as well")
         self._assigned = frozenset(self._own(queue) for queue in queues)
-        self._subscriptions = {
-            queue.topic: subscription_of(queue.topic, tags, sub_version=now_ms()) for queue in self._assigned
-        }
+        self._subscriptions = self._wanted({queue.topic: tags for queue in self._assigned})
         if self._session is not None:
+            for topic in self._subscriptions.topics:
+                self._session.pull_anew(topic)
             await self._session.assign(self._assigned_queues)
 
     @property
@@ -107,7 +104,7 @@ class LitePullConsumer(PullingConsumer):
         return frozenset(self._shown(queue) for queue in self._running_session.readers)
 
     def _topics(self) -> list[str]:
-        return list(self._subscriptions)
+        return self._subscriptions.topics
 
     def _assigned_queues(self) -> frozenset[MessageQueue]:
         return self._assigned or frozenset()
@@ -121,7 +118,7 @@ class LitePullConsumer(PullingConsumer):
         await session.begin()
         if self._assigned is not None:
             await session.assign(self._assigned_queues)
-        elif self._subscriptions:
+        elif self._subscriptions.topics:
             await session.subscribe(self._topics, self._strategy)
         for topic in self._listeners:
             await self._begin_listening(instance, topic)
@@ -290,9 +287,17 @@ class LitePullConsumer(PullingConsumer):
             CONSUME_ACTIVELY,
             message_model(is_broadcasting=self.options.is_broadcasting),
             from_where(self.options.start_from),
-            [] if self._assigned is not None else list(self._subscriptions.values()),
+            [] if self._assigned is not None else self._subscriptions.all,
             bool(self._client.unit_name),
         )
+
+    def offsets_of(self, topic: str) -> Mapping[MessageQueue, int]:
+        known = self._session.positions.all_known() if self._session is not None else {}
+        return {queue: offset for queue, offset in known.items() if not topic or queue.topic == topic}
+
+    def _running_info(self) -> bodies.ConsumerRunningInfo:
+        session, properties = self._running_session, self._properties(self.options)
+        return running_info(properties, self._subscriptions.all, session.readers, session.positions, session.figures)
 
 
 class _Listener:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 
 from apogeemq.client.broker_calls import NO_OFFSET
+from apogeemq.client.consuming.figures import Figures
 from apogeemq.client.consuming.incoming import ConsumedMessage
 from apogeemq.client.consuming.membership import Membership
 from apogeemq.client.consuming.offset_store import LocalOffsets, OffsetStore, RemoteOffsets, local_folder
@@ -56,6 +58,7 @@ class LitePullSession:
         self._tell_of_change = on_change
         self._store = self._new_store()
         self.positions = LitePullPositions(self._store)
+        self.figures = Figures()
         self._reading = Reading(
             instance,
             group,
@@ -67,6 +70,7 @@ class LitePullSession:
             instance.options.namespace,
             is_lite=True,
             has_room=self._has_room,
+            figures=self.figures,
         )
         self._tasks = Tasks()
 
@@ -108,12 +112,11 @@ class LitePullSession:
         self.cache.close()
         if is_done and self._options.auto_commit:
             self.positions.settle()
-        try:
-            await self._tasks.cancel_all()
+        async with AsyncExitStack() as ending:  # all of it, also when we are cancelled meanwhile
+            ending.push_async_callback(self.positions.persist)
             if self.membership is not None:
-                await self.membership.stop()
-        finally:
-            await self.positions.persist()
+                ending.push_async_callback(self.membership.stop)
+            await self._tasks.cancel_all()
 
     # -- queues ----------------------------------------------------------------------------------------------
 
@@ -143,6 +146,12 @@ class LitePullSession:
                     queue, reader.process.commit_offset if len(reader.process) else reader.next_offset
                 )
         self._tell_of_change(topic)
+
+    def pull_anew(self, topic: str) -> None:
+        """Something else is wanted of a topic: do not wait for pulls that ask for what was wanted before."""
+        for queue, reader in self.readers.items():
+            if queue.topic == topic:
+                reader.pull_anew()
 
     def _has_room(self) -> bool:
         return sum(len(reader.process) for reader in self.readers.values()) < self._options.max_cached

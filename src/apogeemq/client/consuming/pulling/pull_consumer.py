@@ -16,6 +16,7 @@ from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
 from apogeemq.model.subscriptions import CONSUME_ACTIVELY, EVERY_TAG, SubscriptionData
 from apogeemq.model.topics import MASTER_ID
+from apogeemq.protocol.bodies import consumers as bodies
 from apogeemq.protocol.bodies.heartbeat import ConsumerData
 from apogeemq.protocol.headers import broker as headers
 
@@ -53,10 +54,11 @@ class PullConsumer(PullingConsumer):
         max_bytes: int | None = None,
         wait_seconds: float = 0.0,
     ) -> PullResult:
-        """At most so many messages of a queue from an offset on, and no more bytes than `max_bytes`, but one at least.
+        """At most so many messages of a queue from an offset on.
 
-        Brokers have limits of their own. When there is nothing new, the broker waits for `wait_seconds` before it
-        says so. Raises OffsetIllegal for a negative offset; NoRoute, RemoteRefused and others when brokers fail.
+        Brokers have limits of their own; not all of them heed `max_bytes`. When there is nothing new, the broker waits
+        for `wait_seconds` before it says so, Apache's some seconds longer. Raises OffsetIllegal for a negative offset;
+        NoRoute, RemoteRefused and others when brokers fail.
         """
         subscription = self._subscription(queue, tags)
         answer = await self._pull(queue, offset, max_messages, subscription, max_bytes, wait_seconds)
@@ -182,3 +184,7 @@ class PullConsumer(PullingConsumer):
             return None
         model = message_model(is_broadcasting=False)
         return ConsumerData(self.group, CONSUME_ACTIVELY, model, from_where("last"), [], bool(self._client.unit_name))
+
+    def _running_info(self) -> bodies.ConsumerRunningInfo:
+        properties = self._properties(self.options)
+        return bodies.ConsumerRunningInfo(properties=properties, subscriptions=[], queues={}, statuses={})

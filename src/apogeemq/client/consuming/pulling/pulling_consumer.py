@@ -5,15 +5,21 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from apogeemq.client.broker_calls import NO_OFFSET
 from apogeemq.client.consuming.group_rules import checked_group
+from apogeemq.client.consuming.pushing.running_info import as_properties, stacks
 from apogeemq.client.instance import ClientInstance, joined_instance
 from apogeemq.client.namespaces import with_namespace, without_namespace
 from apogeemq.client.options import ClientOptions
 from apogeemq.client.queries import TopicQueries
 from apogeemq.errors import WrongState
 from apogeemq.model.queues import MessageQueue
+from apogeemq.model.subscriptions import CONSUME_ACTIVELY
+from apogeemq.protocol.bodies import consumers as bodies
 from apogeemq.protocol.bodies.heartbeat import ConsumerData
+from apogeemq.runtime.clock import now_ms
 
 
 class PullingConsumer(TopicQueries):
@@ -25,6 +31,7 @@ class PullingConsumer(TopicQueries):
         self.group = with_namespace(checked_group(group), self._client.namespace)
         self._instance: ClientInstance | None = None
         self._has_ended = False
+        self._started_ms = 0
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -34,7 +41,7 @@ class PullingConsumer(TopicQueries):
             raise WrongState(f"the consumer {self.group} {'has ended' if self._has_ended else 'is running already'}")
         instance = joined_instance(self._name_server, self._client)
         instance.add_consumer(self)
-        self._instance = instance
+        self._instance, self._started_ms = instance, now_ms()
         try:
             await self._begin(instance)
         except BaseException:
@@ -102,6 +109,25 @@ class PullingConsumer(TopicQueries):
 
     def consumer_data(self) -> ConsumerData | None:
         raise NotImplementedError
+
+    def running_info(self, *, with_stacks: bool) -> bodies.ConsumerRunningInfo:
+        info = self._running_info()
+        info.stacks = stacks() if with_stacks else None
+        return info
+
+    def _running_info(self) -> bodies.ConsumerRunningInfo:
+        raise NotImplementedError
+
+    def _properties(self, options: msgspec.Struct) -> dict[str, str]:
+        """What tools are shown of it."""
+        return {
+            **as_properties(options),
+            "consumerGroup": self.group,
+            bodies.NAME_SERVERS: "".join(f"{address};" for address in self._running.name_servers.book.addresses),
+            bodies.CONSUME_TYPE: CONSUME_ACTIVELY,
+            bodies.IS_ORDERED: "false",
+            bodies.START_TIME: str(self._started_ms),
+        }
 
     def routes_changed(self, topic: str) -> None:
         """A topic is served by others than before."""

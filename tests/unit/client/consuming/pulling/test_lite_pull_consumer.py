@@ -5,13 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from apogeemq.client import ClientOptions, LitePullConsumer, LitePullOptions, MessageQueue, Producer
 from apogeemq.errors import ConfigError, NoRoute, OffsetIllegal, WrongState
-from tests.unit.client.cluster import cluster, eventually
+from apogeemq.protocol.codes import RequestCode
+from apogeemq.protocol.command import Command
+from apogeemq.protocol.headers.broker import (
+    PULL_LITE,
+    PULL_SUBSCRIBES,
+    PULL_SUSPENDS,
+    PullMessage,
+    read_pull_message,
+)
+from apogeemq.transport.channel import Channel
+from tests.unit.client.cluster import client_tasks, cluster, eventually
 from tests.unit.client.consuming.programs import fill
 from tests.unit.client.consuming.pulling.polling import FIRST, lite, numbers, options, polled, read_by
 from tests.unit.client.consuming.test_membership import refusing_none
@@ -85,6 +96,63 @@ async def test_brokers_know_a_member_that_consumes_actively(tmp_path: Path) -> N
             assert (group.consume_type, group.message_model) == ("CONSUME_ACTIVELY", "CLUSTERING")
             assert {data.sub_string for data in group.subscriptions.values()} == {"a || b"}
             assert group.client_ids == [consumer._running.client_id]
+
+
+@in_loop
+async def test_its_pulls_are_apaches_lite_pulls(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 1)
+        asked: list[PullMessage] = []
+        handlers = it.brokers["broker-a"].server.dispatcher.handlers
+        pull = handlers[RequestCode.LITE_PULL_MESSAGE]
+
+        def heard(channel: Channel, command: Command) -> Any:
+            asked.append(read_pull_message(command))
+            return pull(channel, command)
+
+        handlers[RequestCode.LITE_PULL_MESSAGE] = heard
+        async with lite(it, tags="a || b"):
+            await eventually(lambda: asked)
+        (header,) = asked
+        assert header.system_flag == PULL_SUSPENDS | PULL_SUBSCRIBES | PULL_LITE
+        assert (header.commit_offset, header.suspend_ms, header.max_messages) == (0, 20_000, 10)
+        subscription = (header.subscription, header.subscription_version, header.expression_type)
+        assert subscription == ("a || b", 0, "TAG")
+
+
+@in_loop
+async def test_other_tags_hold_at_once(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 1)
+        async with lite(it, tags="a") as consumer:
+            await consumer.subscribe("T", "b")  # a pull for the other tag waits at the broker
+            await fill(it, "T", 1, queues=1, tags="a")
+            await fill(it, "T", 1, queues=1, first=1, tags="b")
+            assert await polled(consumer, 1) == numbers(1)
+            group = it.state.clients.consumer_group("G")
+            assert group is not None and group.subscriptions["T"].sub_string == "b"
+        async with lite(it, "2", topic="", group="H") as consumer:
+            await consumer.assign([it.queue("T")], tags="a")
+            assert await polled(consumer, 1) == numbers(0)
+            await consumer.assign([it.queue("T")], tags="b")
+            await fill(it, "T", 1, queues=1, first=2, tags="b")
+            assert await polled(consumer, 1) == numbers(2)
+
+
+@in_loop
+async def test_tools_are_told_how_it_is(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 8, queues=2)
+        async with lite(it) as consumer:
+            await polled(consumer, 8)
+            assert consumer.offsets_of("T") == {it.queue("T", 0): 4, it.queue("T", 1): 4} == consumer.offsets_of("")
+            assert consumer.offsets_of("U") == {}
+            told = consumer.running_info(with_stacks=True)
+            assert told.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+            assert {queue.queue_id: info.commit_offset for queue, info in told.queues.items()} == {0: 4, 1: 4}
+            assert [subscription.topic for subscription in told.subscriptions] == ["T"]
+            assert told.stacks is not None and "pull" in told.stacks
+            assert consumer.running_info(with_stacks=False).stacks is None
 
 
 @in_loop
@@ -485,7 +553,7 @@ async def test_subscribing_and_assigning_do_not_mix(tmp_path: Path) -> None:
         await consumer.subscribe("U")
     with pytest.raises(WrongState, match="does not subscribe"):
         await consumer.unsubscribe("T")
-    with pytest.raises(ConfigError, match="a topic has a name"):
+    with pytest.raises(ConfigError, match="topic is blank"):
         await LitePullConsumer("127.0.0.1:1", group="G").subscribe("")
 
 
@@ -538,6 +606,22 @@ async def test_polls_that_cannot_be(tmp_path: Path) -> None:
     for wrong in (consumer.poll(-1), consumer.poll(1, max_messages=0)):
         with pytest.raises(ConfigError, match="poll of"):
             await wrong
+
+
+@in_loop
+async def test_an_end_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 8)
+        for turns in range(1, 12):
+            consumer = lite(it)
+            await consumer.start()
+            ending = asyncio.ensure_future(consumer.stop())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            ending.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await ending
+            await eventually(lambda: not client_tasks())
 
 
 @in_loop
