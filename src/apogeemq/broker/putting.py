@@ -61,15 +61,19 @@ class Putter:
             raise self._too_large()
         if b"\0" in message.properties:
             self.check_zeros(message.properties)
+        now_ms = self._now_ms()
         if names.DELAY in properties:
-            message = self._delayed(message, properties[names.DELAY])
-        return self.put_as_it_is(message)
+            message = self._delayed(message, properties[names.DELAY], now_ms)
+        return self._put_at(message, now_ms)
 
     def put_as_it_is(self, message: NewMessage) -> Put:
         """Sizes are known to be right, and a delay has been waited for."""
+        return self._put_at(message, self._now_ms())
+
+    def _put_at(self, message: NewMessage, now_ms: int) -> Put:
         self.check_writable()
         try:
-            return self._store.put(message, self._now_ms())
+            return self._store.put(message, now_ms)
         except (OSError, StorageFailed) as error:
             raise self._no_room(error) from None
 
@@ -163,7 +167,7 @@ class Putter:
             log.error("a message could not be stored: %s; %d were refused so far", error, self.failure_count)
         return RequestRefused(ResponseCode.SYSTEM_ERROR, NO_ROOM_REMARK)
 
-    def _delayed(self, message: NewMessage, text: str) -> NewMessage:
+    def _delayed(self, message: NewMessage, text: str, now_ms: int) -> NewMessage:
         """The message as the schedule topic keeps it until it is due; where it belongs is in its properties."""
         if _LEVEL.fullmatch(text) is None:
             raise RequestRefused(
@@ -185,5 +189,5 @@ class Putter:
             topic_part=_SCHEDULE_PART,
             queue_id=level - 1,
             properties=encoded,
-            tags_code=self._now_ms() + self._delays.delay_ms(level),
+            tags_code=now_ms + self._delays.delay_ms(level),
         )

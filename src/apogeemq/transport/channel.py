@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from asyncio import Future
 
 _MAX_OPAQUE = 2**31 - 1
+_MAX_UNWRITTEN = 64 * 1024  # bytes that wait for the end of the loop's turn
 
 _channel_numbers = count(1)
 
@@ -56,6 +57,8 @@ class Channel(asyncio.Protocol):
         "_owner",
         "_pending",
         "_transport",
+        "_unwritten",
+        "_unwritten_size",
         "address",
         "idle_seconds",
         "is_closing",
@@ -73,6 +76,8 @@ class Channel(asyncio.Protocol):
         self._held: set[Future[bytes]] = set()
         self._pending: dict[int, Future[Command]] = {}
         self._opaques = count(1)
+        self._unwritten: list[bytes] = []
+        self._unwritten_size = 0
         self.is_write_paused = False  # the peer does not take its answers; then nothing more is taken from it
         self.number = next(_channel_numbers)
         self.address: tuple[str, int] = ("", 0)
@@ -152,8 +157,23 @@ class Channel(asyncio.Protocol):
             self.idle_seconds = 0
             self._transport.write(data)
 
+    def write_soon(self, frame: bytes) -> None:
+        """With the others of this turn of the loop: one write costs as much as many small frames."""
+        if not self._unwritten:
+            self._loop.call_soon(self._write_waiting)
+        self._unwritten.append(frame)
+        self._unwritten_size += len(frame)
+        if self._unwritten_size >= _MAX_UNWRITTEN:
+            self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        if self._unwritten:
+            frames, self._unwritten, self._unwritten_size = self._unwritten, [], 0
+            self.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
     def close(self) -> None:
         """Send what is queued, then close."""
+        self._write_waiting()
         self.is_closing = True
         if self._transport is not None:
             self._transport.close()
@@ -190,7 +210,7 @@ class Channel(asyncio.Protocol):
             if self.is_write_paused and self.must_refuse:
                 reply = encode_reply(command, ResponseCode.SYSTEM_BUSY, BUSY_REMARK)
             if not command.is_one_way:
-                self.write(reply)
+                self.write_soon(reply)  # what was waited for often comes for many at once
 
         answer.add_done_callback(release)
 

@@ -17,7 +17,6 @@ Encode = Callable[[int], bytes]
 
 _GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 _SWEEP_SECONDS: Final = 0.01  # the least time between two looks for requests that wait too long
-_MAX_UNWRITTEN: Final = 64 * 1024  # bytes that wait for the end of the loop's turn
 
 
 class PoolOwner(ChannelOwner, Protocol):
@@ -38,8 +37,6 @@ class PooledChannel(Channel):
         "_pool",
         "_sweep_at",
         "_sweeper",
-        "_unwritten",
-        "_unwritten_size",
         "answer_count",
         "target",
         "writable",
@@ -56,8 +53,6 @@ class PooledChannel(Channel):
         self._asked: dict[int, tuple[asyncio.Future[Command], int, float, float, int]] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         self._sweep_at = float("inf")
-        self._unwritten: list[bytes] = []
-        self._unwritten_size = 0
 
     # -- asyncio.Protocol ------------------------------------------------------------------------------------
 
@@ -93,7 +88,7 @@ class PooledChannel(Channel):
         answer: asyncio.Future[Command] = self._loop.create_future()
         deadline = self._loop.time() + timeout_seconds
         if self._asked or self._unwritten:
-            self._write_soon(frame)
+            self.write_soon(frame)
         else:
             self.write(frame)
         self._asked[opaque] = (answer, code, deadline, timeout_seconds, self.answer_count)
@@ -118,7 +113,7 @@ class PooledChannel(Channel):
         """Send a one-way request. Raises TooManyRequests when the peer takes nothing any more."""
         if self.is_write_paused and self.must_refuse:
             raise TooManyRequests(f"{self.queued_size} bytes to {self.peer} are not taken")
-        self._write_soon(encode(self._next_opaque()))
+        self.write_soon(encode(self._next_opaque()))
 
     @property
     def pending_count(self) -> int:
@@ -164,23 +159,3 @@ class PooledChannel(Channel):
             del self._asked[opaque]
         if len(self._asked) >= self._limits.max_pending_per_channel:
             raise TooManyRequests(f"{len(self._asked)} requests to {self.peer} wait for an answer")
-
-    # -- writing ---------------------------------------------------------------------------------------------
-
-    def _write_soon(self, frame: bytes) -> None:
-        """With the others of this turn of the loop: one write costs as much as many small requests."""
-        if not self._unwritten:
-            self._loop.call_soon(self._write_waiting)
-        self._unwritten.append(frame)
-        self._unwritten_size += len(frame)
-        if self._unwritten_size >= _MAX_UNWRITTEN:
-            self._write_waiting()
-
-    def _write_waiting(self) -> None:
-        if self._unwritten:
-            frames, self._unwritten, self._unwritten_size = self._unwritten, [], 0
-            self.write(b"".join(frames))
-
-    def close(self) -> None:
-        self._write_waiting()
-        super().close()
