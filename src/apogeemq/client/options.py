@@ -59,6 +59,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
 class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
     # For the whole of a send, with all its attempts.
     send_timeout_seconds: float = 3.0
+    # For one attempt while another may follow, so that a silent broker does not take all the time. 0: all that is left.
+    attempt_timeout_seconds: float = 0.0
     retries: int = 2
     # Answers of a broker after which another one is tried.
     retry_codes: frozenset[int] = RETRY_CODES

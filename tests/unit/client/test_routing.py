@@ -53,7 +53,8 @@ async def until_brokers_are(producer: Producer, *names: str) -> None:
 
 
 def known_queues(producer: Producer) -> tuple[MessageQueue, ...]:
-    info = producer._publish_info("T")
+    assert producer._destinations is not None
+    info = producer._destinations.known("T")
     return info.queues if info is not None else ()
 
 

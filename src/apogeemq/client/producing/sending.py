@@ -49,7 +49,8 @@ class Sending:
         address = ""
         try:
             address = destinations.address(queue)
-            answer = self._instance.calls.begin_send(address, outgoing.header, outgoing.body, seconds)
+            most = self._for_one_attempt(seconds, self._options.retries)
+            answer = self._instance.calls.begin_send(address, outgoing.header, outgoing.body, most)
         except ApogeeError:
             answer = None
         if answer is None:
@@ -103,13 +104,13 @@ class Sending:
         failures: list[ApogeeError] = []
         kept: SendResult | None = None  # stored, but not as well as it should be
         last_broker = ""
-        for _ in range(1 + self._options.retries):
+        for retries_left in range(self._options.retries, -1, -1):
             if failures and loop.time() >= deadline:
                 break
             chosen = begun.queue if begun is not None else destinations.next(outgoing.topic, info, last_broker)
             started = loop.time()
             try:
-                result = await self._attempt(outgoing, chosen, deadline, begun)
+                result = await self._attempt(outgoing, chosen, deadline, begun, retries_left)
             except ApogeeError as error:
                 destinations.report(chosen, started, error)
                 if not self._may_do_elsewhere(error):
@@ -142,8 +143,17 @@ class Sending:
                 self._instance.routes.refresh_soon(outgoing.topic)
             raise
 
+    def _for_one_attempt(self, seconds: float, retries_left: int) -> float:
+        most = self._options.attempt_timeout_seconds
+        return min(seconds, most) if most > 0 and retries_left else seconds
+
     async def _attempt(
-        self, outgoing: Outgoing, queue: MessageQueue, deadline: float, begun: Begun | None = None
+        self,
+        outgoing: Outgoing,
+        queue: MessageQueue,
+        deadline: float,
+        begun: Begun | None = None,
+        retries_left: int = 0,
     ) -> SendResult:
         if begun is not None:
             answer = await begun.answer
@@ -152,7 +162,8 @@ class Sending:
         seconds = max(deadline - asyncio.get_running_loop().time(), 0.0)
         outgoing.header.queue_id, outgoing.header.broker_name = queue.queue_id, queue.broker_name
         address = self._destinations.address(queue)
-        sent = await self._instance.calls.send(address, outgoing.header, outgoing.body, seconds)
+        most = self._for_one_attempt(seconds, retries_left)
+        sent = await self._instance.calls.send(address, outgoing.header, outgoing.body, most)
         return self._result(outgoing, queue, sent)
 
     def _result(self, outgoing: Outgoing, queue: MessageQueue, sent: SendAnswer) -> SendResult:

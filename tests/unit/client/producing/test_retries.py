@@ -267,3 +267,22 @@ async def test_the_time_is_for_all_attempts(tmp_path: Path) -> None:
             await producer.send("T", b"x", timeout_seconds=0.05)
         for answer in held:
             answer.cancel()
+
+
+@in_loop
+async def test_one_attempt_may_be_given_less_so_that_another_follows(tmp_path: Path) -> None:
+    options = ProducerOptions(attempt_timeout_seconds=0.05, send_timeout_seconds=30)
+    async with (
+        cluster(tmp_path, "broker-a", "broker-b") as it,
+        Producer(it.address, group="P", options=options) as producer,
+    ):
+        for name in it.brokers:
+            await it.make_topic("T", 1, name)
+        await producer.queues("T")
+        held = hold_sends(it)
+        results = [await producer.send("T", b"x") for _ in range(2)]
+        results += [await (await producer.send_soon(Message("T", b"x"))) for _ in range(2)]
+        assert {result.queue.broker_name for result in results} == {"broker-b"}
+        assert held
+        for answer in held:
+            answer.cancel()
