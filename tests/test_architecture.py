@@ -185,6 +185,19 @@ def test_an_idle_name_server_does_not_load_what_it_rarely_needs() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 
+@pytest.mark.parametrize("module", ["apogeemq.client", "apogeemq.blocking"])
+def test_a_client_loads_nothing_of_servers_tools_and_spark(module: str) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    rooms = {room_of(name.removeprefix("apogeemq.")) for name in loaded if name.startswith("apogeemq.")}
+    assert rooms & {"nameserver", "broker", "store", "admin", "embedded", "spark", "console", "cli", TESTING} == set()
+    foreign = {room_of(name) for name in loaded} - sys.stdlib_module_names
+    served = {"typer", "rich", "javaproperties", "prometheus_client", "watchfiles", "pydantic", *ONLY_SPARK}
+    assert foreign & served == set()
+    rarely_needed = {"http.client", "urllib.request", "lz4", "zstandard", "uvloop"}
+    assert rarely_needed & set(loaded) == set()
+
+
 # -- the rules themselves ------------------------------------------------------------------------------------
 
 
