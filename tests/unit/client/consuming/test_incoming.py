@@ -7,8 +7,9 @@ import pytest
 from apogeemq.client.consuming.incoming import ConsumedMessage, message_of, messages_of
 from apogeemq.errors import ProtocolError
 from apogeemq.filter.subscriptions import subscription_of
-from apogeemq.model.flags import COMPRESSED
+from apogeemq.model.flags import COMPRESSED, INNER_BATCH, NEED_UNWRAP
 from apogeemq.model.queues import MessageQueue
+from apogeemq.protocol.batch import encode_batch
 from apogeemq.protocol.compression import FLAGS, compress
 from apogeemq.protocol.record import decode_record
 from tests.unit.client.consuming.messages import HOST, QUEUE, message, record
@@ -53,6 +54,43 @@ def test_only_the_tags_themselves_count() -> None:
     data = record(0, TAGS="Aa") + record(1, TAGS="BB") + record(2)
     assert [got.queue_offset for got in messages_of(data, QUEUE, subscription_of("T", "BB || x"))] == [1]
     assert len(messages_of(data, QUEUE, subscription_of("T", "*"))) == 3
+
+
+def batch(offset: int, *tags: str, way: str | None = None, flags: int = INNER_BATCH | NEED_UNWRAP) -> bytes:
+    """A batch that its broker keeps as one record, as topics with `queue.type=BatchCQ` do."""
+    inner = [(number, b"%d" % number, f"TAGS\x01{tag}\x02".encode()) for number, tag in enumerate(tags)]
+    body = encode_batch(inner)
+    if way is None:
+        return record(offset, body, system_flag=flags, INNER_NUM=str(len(tags)))
+    return record(offset, compress(body, way), system_flag=flags | COMPRESSED | FLAGS[way], INNER_NUM=str(len(tags)))
+
+
+@pytest.mark.parametrize("way", [None, *FLAGS])
+def test_a_batch_in_one_record_is_unwrapped(way: str | None) -> None:
+    data = record(4) + batch(5, "a", "b", "a", way=way) + record(8)
+    got = messages_of(data, QUEUE, None)
+    assert [each.queue_offset for each in got] == [4, 5, 6, 7, 8]
+    assert [(each.body, each.tags, each.flag) for each in got[1:4]] == [(b"0", "a", 0), (b"1", "b", 1), (b"2", "a", 2)]
+    assert {each.physical_offset for each in got[1:4]} == {1005}
+    assert {each.store_time_ms for each in got} == {22}
+
+
+def test_tags_of_the_messages_in_a_batch_count() -> None:
+    got = messages_of(batch(5, "a", "b", "a"), QUEUE, subscription_of("T", "a"))
+    assert [each.queue_offset for each in got] == [5, 7]
+
+
+def test_a_pull_from_within_a_batch_gets_the_rest_of_it() -> None:
+    assert [each.queue_offset for each in messages_of(batch(5, "a", "b"), QUEUE, None, first_offset=6)] == [6]
+
+
+def test_a_batch_that_is_none_comes_as_it_is() -> None:
+    for data in (
+        record(5, b"not a batch", system_flag=INNER_BATCH | NEED_UNWRAP),
+        batch(5, "a", "b", flags=INNER_BATCH),  # not to be unwrapped
+    ):
+        (got,) = messages_of(data, QUEUE, None)
+        assert got.queue_offset == 5
 
 
 def test_a_message_that_comes_again_has_its_first_topic() -> None:

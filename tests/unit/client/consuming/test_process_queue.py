@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -34,6 +35,39 @@ def test_what_came_already_is_not_taken_again() -> None:
     assert process.put([message(5), message(4)]) == []
     assert process.finish([first]) == 6  # again: nothing changes
     assert process.size == 0
+
+
+def test_what_the_program_has() -> None:
+    process = ProcessQueue(0)
+    first, second, third = process.put([message(5), message(6), message(7)])
+    for moment, each in enumerate((first, second, third)):
+        process.take(each, 100 + moment)
+    assert (process.taken_count, process.taken_at(second)) == (3, 101)
+    assert process.taken_before(102) == [first, second]
+    process.put_back(first)
+    process.finish([second])
+    assert (process.taken_count, process.taken_at(second), process.commit_offset) == (1, None, 5)
+    process.take(first, 200)
+    assert process.taken_before(1000) == [third, first]  # by when they were taken last
+
+
+@pytest.mark.parametrize(
+    ("is_leaving", "is_dropped", "may"), [(False, False, True), (True, False, False), (False, True, False)]
+)
+def test_whether_more_may_be_handed_out(is_leaving: bool, is_dropped: bool, may: bool) -> None:
+    process = ProcessQueue(0)
+    process.is_leaving, process.is_dropped = is_leaving, is_dropped
+    assert process.may_hand_out is may
+
+
+def test_the_offsets_that_are_here() -> None:
+    process = ProcessQueue(0)
+    assert process.cached_offsets == (0, 0)
+    first, _, third = process.put([message(5), message(6), message(9)])
+    process.finish([first])
+    assert process.cached_offsets == (6, 9)
+    process.finish([third])
+    assert process.cached_offsets == (6, 6)
 
 
 def test_the_size_is_that_of_the_bodies_as_they_came() -> None:

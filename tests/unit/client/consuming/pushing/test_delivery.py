@@ -255,3 +255,113 @@ async def test_no_timer_is_left_when_closed(tmp_path: Path) -> None:
     delivery.close()
     await out.retry()
     assert not delivery._timers and not delivery._lines
+
+
+@in_loop
+async def test_an_ordered_message_that_failed_too_often_is_sent_anew(tmp_path: Path) -> None:
+    back = Back(most=2)
+    delivery, reader = ordered(back), idle_reader(tmp_path, is_ordered=True)
+    put(delivery, reader, 0, 1)
+    for times in range(3):
+        current = await taken(delivery)
+        assert (current.queue_offset, current.reconsume_times) == (0, times)
+        await current.retry()
+    assert back.anew == [0]
+    assert (await taken(delivery)).queue_offset == 1
+
+
+@in_loop
+async def test_an_ordered_message_that_cannot_be_sent_anew_is_tried_here_on(tmp_path: Path) -> None:
+    back = Back(works=False, most=0)
+    delivery, reader = ordered(back), idle_reader(tmp_path, is_ordered=True)
+    put(delivery, reader, 0, 1)
+    for times in range(3):
+        current = await taken(delivery)
+        assert (current.queue_offset, current.reconsume_times) == (0, times)
+        await current.retry()
+    assert back.anew == [0, 0, 0]
+
+
+@in_loop
+async def test_a_queue_that_is_begun_anew_waits_for_the_message_that_is_out(tmp_path: Path) -> None:
+    delivery, reader = ordered(), idle_reader(tmp_path, is_ordered=True)
+    put(delivery, reader, 5, 6)
+    out = await taken(delivery)
+    reader.seek(0)
+    put(delivery, reader, 0, 1)
+    assert delivery.waiting_count == 0
+    await out.ack()  # it counts no more, but the order does
+    assert (await taken(delivery)).queue_offset == 0
+    assert committed(reader) == 0
+
+
+@in_loop
+async def test_a_queue_that_leaves_hands_out_nothing_more_and_what_is_out_counts(tmp_path: Path) -> None:
+    for delivery, is_ordered in ((Delivery(Back()), False), (ordered(), True)):
+        reader = idle_reader(tmp_path, is_ordered=is_ordered)
+        put(delivery, reader, 0, 1)
+        out = await taken(delivery)
+        draining = asyncio.ensure_future(reader.drain(60))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not draining.done()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(delivery.take(), 0.01)
+        await out.ack()
+        await draining
+        assert committed(reader) == 1
+        if isinstance(delivery, OrderedDelivery):
+            assert not delivery._lines
+
+
+@in_loop
+async def test_a_program_that_does_not_settle_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    delivery, reader = ordered(), idle_reader(tmp_path, is_ordered=True)
+    put(delivery, reader, 0)
+    await taken(delivery)
+    await reader.drain(0.01)
+    assert reader.process.taken_count == 1
+    draining = asyncio.ensure_future(reader.drain(60))
+    await asyncio.sleep(0)
+    reader.cancel()  # nor when there is no time left
+    await draining
+
+
+@in_loop
+async def test_a_failure_after_the_queue_was_given_away_is_the_next_ones(tmp_path: Path) -> None:
+    for is_ordered in (False, True):
+        back = Back(most=0)
+        delivery = ordered(back) if is_ordered else Delivery(back)
+        reader = idle_reader(tmp_path, is_ordered=is_ordered)
+        put(delivery, reader, 0)
+        out = await taken(delivery)
+        await reader.stop()
+        await out.retry()
+        assert (back.sent, back.anew, delivery._timers) == ([], [], set())
+
+
+@in_loop
+async def test_what_expires_is_sent_back_once(tmp_path: Path) -> None:
+    back = Back()
+    delivery, reader = Delivery(back), idle_reader(tmp_path)
+    put(delivery, reader, 0, 1)
+    late, _ = await taken(delivery), await taken(delivery)
+    reader.process._taken[0] = (-10_000, late)
+    await delivery.give_back_expired([reader], timeout_ms=5000)
+    await delivery.give_back_expired([reader], timeout_ms=5000)
+    assert (back.sent, committed(reader)) == ([(0, 3)], 1)
+    await late.retry()
+    assert back.sent == [(0, 3)]
+
+
+@in_loop
+async def test_what_expires_and_cannot_be_sent_back_is_the_programs_still(tmp_path: Path) -> None:
+    back = Back(works=False)
+    delivery, reader = Delivery(back), idle_reader(tmp_path)
+    put(delivery, reader, 0)
+    late = await taken(delivery)
+    reader.process._taken[0] = (-10_000, late)
+    await delivery.give_back_expired([reader], timeout_ms=5000)
+    assert not late.is_settled
+    await late.ack()
+    assert committed(reader) == 1
