@@ -127,9 +127,9 @@ class Membership:
             waiting, self._waiting = self._waiting, []
             topics = self._topics()
             is_complete = True
-            for queue in tuple(self.readers):
-                if queue.topic not in topics:
-                    await self._remove(queue)
+            for left in {queue.topic for queue in self.readers}.difference(topics):
+                await self._adopt(left, ())
+                self._on_change(left)
             for topic in topics:
                 try:
                     is_complete &= await self._rebalance(topic)

@@ -91,7 +91,11 @@ class LitePullConsumer(PullingConsumer):
         """Read these queues and no others, whoever else reads them. WrongState after a `subscribe`."""
         if self._assigned is None and self._subscriptions.topics:
             raise WrongState(f"the consumer {self.group} subscribes to topics: it cannot be assigned queues as well")
-        self._assigned = frozenset(self._own(queue) for queue in queues)
+        chosen = frozenset(self._own(queue) for queue in queues)
+        if self._session is not None:
+            for topic in {queue.topic for queue in chosen}:
+                await self._session.instance.routes.get(topic)
+        self._assigned = chosen
         self._subscriptions = self._wanted({queue.topic: tags for queue in self._assigned})
         if self._session is not None:
             for topic in self._subscriptions.topics:
@@ -122,6 +126,11 @@ class LitePullConsumer(PullingConsumer):
             await session.subscribe(self._topics, self._strategy)
         for topic in self._listeners:
             await self._begin_listening(instance, topic)
+
+    async def stop(self) -> None:
+        """Leave the group. With `auto_commit`, what was given is committed; when another task than the caller polls and
+        is not through, what that was given last may not have been dealt with and comes again."""
+        await self._stop(is_done=self._session is None or self._session.is_taken_care_of)
 
     async def _end(self, *, is_done: bool) -> None:
         session, self._session = self._session, None
@@ -164,7 +173,7 @@ class LitePullConsumer(PullingConsumer):
         return self
 
     async def __anext__(self) -> ReceivedMessage:
-        messages = await self._poll(1, None)
+        messages = await self._poll(1, None) if not self._has_ended else []
         if not messages:  # stopped
             raise StopAsyncIteration
         return messages[0]

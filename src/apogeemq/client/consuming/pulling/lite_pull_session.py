@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from typing import Any
 
 from apogeemq.client.broker_calls import NO_OFFSET
 from apogeemq.client.consuming.figures import Figures
@@ -73,6 +75,7 @@ class LitePullSession:
             figures=self.figures,
         )
         self._tasks = Tasks()
+        self._taker: asyncio.Task[Any] | None = None  # whoever polled last
 
     def _new_store(self) -> OffsetStore:
         if not self._options.is_broadcasting:
@@ -95,7 +98,7 @@ class LitePullSession:
         if self.membership is None:
             self.membership = Membership(self._reading, topics, strategy, self._changed)
             self.membership.start()
-        await self.membership.rebalanced()
+        await self._rebalanced(self.membership)
 
     async def assign(self, queues: Callable[[], Collection[MessageQueue]]) -> None:
         """Read these queues, from now on or anew."""
@@ -105,7 +108,13 @@ class LitePullSession:
         if self.membership is None:
             self.membership = FixedQueues(self._reading, queues, self._changed)
             self.membership.start()
-        await self.membership.rebalanced()
+        await self._rebalanced(self.membership)
+
+    async def _rebalanced(self, membership: Membership) -> None:
+        """What brokers that do not answer keep us from is done later."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.instance.options.request_timeout_seconds):
+                await membership.rebalanced()
 
     async def end(self, *, is_done: bool) -> None:
         """Unless `is_done`, what was given last may not have been dealt with and is not committed."""
@@ -159,9 +168,15 @@ class LitePullSession:
     # -- messages and offsets --------------------------------------------------------------------------------
 
     async def take(self, max_messages: int, timeout_seconds: float | None) -> list[ConsumedMessage]:
+        self._taker = asyncio.current_task()
         if self._options.auto_commit:
             self.positions.settle()
         return await self.cache.take(max_messages, timeout_seconds)
+
+    @property
+    def is_taken_care_of(self) -> bool:
+        """Whether nobody else than who asks can be at work with what was given last."""
+        return self._taker is None or self._taker.done() or self._taker is asyncio.current_task()
 
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         for queue in offsets:
