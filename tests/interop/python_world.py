@@ -19,10 +19,13 @@ from apogeemq.client import (
     ConsumedMessage,
     Consumer,
     ConsumerOptions,
+    LitePullConsumer,
+    LitePullOptions,
     Message,
     MessageQueue,
     Producer,
     ProducerOptions,
+    PullConsumer,
 )
 from tests.interop.java_cluster import BROKER, Client, Clients, Cluster, Servers, Tools
 
@@ -110,6 +113,17 @@ class World:
             options=ConsumerOptions(**settings),
             client=ClientOptions(**given),
         )
+
+    def lite(self, group: str, topic: str = "", *, tags: str = "*", **options: Any) -> LitePullConsumer:
+        settings = {"start_from": "first", "rebalance_seconds": _NEVER_BY_ITSELF_SECONDS, **options}
+        client = ClientOptions(instance_name=self.name("lite"))
+        return LitePullConsumer(
+            self.address, group, topic, tags=tags, options=LitePullOptions(**settings), client=client
+        )
+
+    def puller(self, group: str = "") -> PullConsumer:
+        client = ClientOptions(instance_name=self.name("puller"))
+        return PullConsumer(self.address, group or self.name("pullers"), client=client)
 
     def queue(self, topic: str, queue_id: int = 0) -> MessageQueue:
         return MessageQueue(BROKER, queue_id, topic)
