@@ -284,7 +284,7 @@ class BrokerCalls:
 
 def send_answer(answer: Command, address: str) -> SendAnswer:
     """Where the messages went. Raises RemoteRefused."""
-    if answer.code not in _STORED_CODES:
+    if answer.code and answer.code not in _STORED_CODES:
         raise RemoteRefused(answer.code, answer.remark, address)
     try:
         stored = headers.read_send_result(answer)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+
+import msgspec
 
 from apogeemq.client.options import ProducerOptions
 from apogeemq.errors import MessageIllegal
@@ -22,7 +23,7 @@ _BYTES = (bytes, bytearray, memoryview)
 _MAX_KNOWN_TOPICS = 4096
 
 
-class Outgoing(NamedTuple):
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """Ready to go to any queue; `unique_ids` of a batch are those of its messages."""
 
     topic: str

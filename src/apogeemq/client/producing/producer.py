@@ -128,7 +128,8 @@ class Producer(TopicQueries):
             else Message(topic, body, tags, keys, properties or {}, sharding_key, delay_level)
         )
         outgoing, message = self._prepared(message)
-        return await self._running_sender.deliver(outgoing, message, queue, self._deadline(timeout_seconds))
+        seconds = timeout_seconds or self.options.send_timeout_seconds
+        return await self._running_sender.send(outgoing, message, queue, seconds)
 
     async def send_soon(self, message: Message) -> asyncio.Future[SendResult]:
         """Send without waiting for the answer; the future given has the result or the error.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from apogeemq.client.broker_calls import SendAnswer, send_answer
 from apogeemq.client.instance import ClientInstance
@@ -16,6 +16,7 @@ from apogeemq.model.queues import MessageQueue
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.command import Command
 
+_SUCCESS: Final = int(ResponseCode.SUCCESS)
 _STATUSES = {status.value: status for status in SendStatus}
 
 
@@ -36,42 +37,65 @@ class Sending:
 
     # -- at once ---------------------------------------------------------------------------------------------
 
+    async def send(
+        self, outgoing: Outgoing, message: Message, queue: MessageQueue | QueueSelector | None, seconds: float
+    ) -> SendResult:
+        """Where nothing goes wrong, the first attempt is all there is."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        begun = self._first(outgoing, message, seconds) if queue is None else None
+        if begun is not None:
+            try:
+                answer = await begun.answer
+                if answer.code == _SUCCESS:
+                    return self._sent(outgoing, begun, answer, deadline - seconds)
+            except ApogeeError:
+                pass  # what is to be done about it is decided below
+        return await self.deliver(outgoing, message, queue, deadline, begun)
+
     def begin(self, outgoing: Outgoing, message: Message) -> asyncio.Future[SendResult]:
         """Send without waiting. A task is made only where something must be waited for, or done again."""
-        destinations, seconds = self._destinations, self._options.send_timeout_seconds
-        loop = asyncio.get_running_loop()
+        loop, seconds = asyncio.get_running_loop(), self._options.send_timeout_seconds
         deadline = loop.time() + seconds
-        info = destinations.known(outgoing.topic)
-        if info is None or not info.queues or message.sharding_key:
-            return loop.create_task(self.deliver(outgoing, message, None, deadline))
-        queue = destinations.next(outgoing.topic, info)
-        outgoing.header.queue_id, outgoing.header.broker_name = queue.queue_id, queue.broker_name
-        address = ""
-        try:
-            address = destinations.address(queue)
-            most = self._for_one_attempt(seconds, self._options.retries)
-            answer = self._instance.calls.begin_send(address, outgoing.header, outgoing.body, most)
-        except ApogeeError:
-            answer = None
-        if answer is None:
+        begun = self._first(outgoing, message, seconds)
+        if begun is None:
             return loop.create_task(self.deliver(outgoing, message, None, deadline))
         result: asyncio.Future[SendResult] = loop.create_future()
 
         def answered(done: asyncio.Future[Command]) -> None:
+            error = done.exception()
             if result.done():  # whoever waited has given up
-                done.exception()
-            elif done.exception() is None and done.result().code == ResponseCode.SUCCESS:
-                destinations.report(queue, deadline - seconds, None)
-                try:
-                    result.set_result(self._result(outgoing, queue, send_answer(done.result(), address)))
-                except ApogeeError as error:
-                    result.set_exception(error)
-            else:
-                begun = Begun(queue, address, done)
+                return
+            if error is not None or done.result().code != _SUCCESS:
                 _follow(result, loop.create_task(self.deliver(outgoing, message, None, deadline, begun)))
+                return
+            try:
+                result.set_result(self._sent(outgoing, begun, done.result(), deadline - seconds))
+            except ApogeeError as problem:
+                result.set_exception(problem)
 
-        answer.add_done_callback(answered)
+        begun.answer.add_done_callback(answered)
         return result
+
+    def _first(self, outgoing: Outgoing, message: Message, seconds: float) -> Begun | None:
+        """The first attempt, begun at once; None when something must be waited for, or a queue be chosen."""
+        destinations = self._destinations
+        info = destinations.known(outgoing.topic)
+        if info is None or not info.queues or message.sharding_key:
+            return None
+        queue = destinations.next(outgoing.topic, info)
+        header = outgoing.header
+        header.queue_id, header.broker_name = queue.queue_id, queue.broker_name
+        try:
+            address = destinations.address(queue)
+            most = self._for_one_attempt(seconds, self._options.retries)
+            answer = self._instance.calls.begin_send(address, header, outgoing.body, most)
+        except ApogeeError:
+            return None
+        return Begun(queue, address, answer) if answer is not None else None
+
+    def _sent(self, outgoing: Outgoing, begun: Begun, answer: Command, started: float) -> SendResult:
+        self._destinations.report(begun.queue, started, None)
+        return self._result(outgoing, begun.queue, send_answer(answer, begun.address))
 
     async def one_way(self, outgoing: Outgoing, message: Message, queue: MessageQueue | None, deadline: float) -> None:
         destinations = self._destinations
