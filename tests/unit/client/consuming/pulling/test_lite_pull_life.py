@@ -99,7 +99,6 @@ async def test_used_before_its_start_after_its_end_or_started_twice(tmp_path: Pa
                 consumer.commit(),
                 consumer.seek(queue, 0),
                 consumer.committed(queue),
-                anext(consumer),
             )
             for call in calls:
                 with pytest.raises(WrongState, match="not running"):
@@ -114,6 +113,9 @@ async def test_used_before_its_start_after_its_end_or_started_twice(tmp_path: Pa
         with pytest.raises(WrongState, match="has ended"):
             await consumer.start()
         await consumer.stop()  # again: nothing
+        assert [message async for message in consumer] == []
+        with pytest.raises(WrongState, match="not running"):
+            await anext(lite(it))
 
 
 @in_loop
