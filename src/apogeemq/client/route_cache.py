@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 _WATCH_SECONDS: Final = 60.0
 _WATCH_PAUSE_SECONDS: Final = 1.0
+_ELSEWHERE_SECONDS: Final = 5.0  # how often to see whether another name server is asked now
 _UNKNOWN_CODE: Final = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
@@ -203,7 +204,7 @@ class RouteCache:
     # -- watching --------------------------------------------------------------------------------------------
 
     async def watch(self) -> None:
-        """Until cancelled, or until a name server says that it knows no watch."""
+        """Until cancelled. While the name server is one that knows no watch, nothing is heard."""
         while True:
             address = self._name_servers.book.current
             if address is None or not self._wanted:
@@ -222,8 +223,9 @@ class RouteCache:
             except RemoteRefused as error:
                 if error.code == _UNKNOWN_CODE:
                     log.info("the name server %s knows no route watch; routes are polled", address)
-                    return
-                await asyncio.sleep(_WATCH_PAUSE_SECONDS)
+                    await self._until_elsewhere(address)
+                else:
+                    await asyncio.sleep(_WATCH_PAUSE_SECONDS)
             except ApogeeError:
                 self._name_servers.book.mark_bad(address)
                 self._digests.clear()  # the next name server may have seen other changes
@@ -237,6 +239,10 @@ class RouteCache:
             self._take(topic, route, is_borrowed=False)
         elif topic in self._routes and topic not in self._is_borrowed:
             self.refresh_soon(topic)
+
+    async def _until_elsewhere(self, address: str) -> None:
+        while self._name_servers.book.current == address:
+            await asyncio.sleep(_ELSEWHERE_SECONDS)
 
     async def _until_topics_change(self) -> None:
         self._topics_changed.clear()

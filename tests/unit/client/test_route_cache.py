@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from apogeemq.client import route_cache
 from apogeemq.client.route_cache import NewTopic, RouteCache
 from apogeemq.errors import NoRoute, RemoteRefused, RequestRefused
 from apogeemq.nameserver.server import NameServer
-from apogeemq.protocol.codes import RequestCode
+from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
 from apogeemq.transport.broker_registration import BrokerIdentity
 from apogeemq.transport.channel import Channel
@@ -322,14 +323,35 @@ async def test_a_borrowed_route_stays_until_the_topic_is_there(tmp_path: Path) -
 
 
 @in_loop
-async def test_a_name_server_without_a_watch_is_polled(tmp_path: Path) -> None:
-    async with name_server(tmp_path) as (server, address), connections() as pool:
-        it = Cached(pool, address)
-        await it.register("broker-a", "T")
-        del server.dispatcher.handlers[RequestCode.WATCH_ROUTES]
-        watching = asyncio.ensure_future(it.routes.watch())
-        await it.routes.get("T")
-        await watching  # ends by itself
+async def test_a_name_server_without_a_watch_is_asked_for_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(route_cache, "_ELSEWHERE_SECONDS", 0.001)
+    async with (
+        name_server(tmp_path / "1") as (old, first),
+        name_server(tmp_path / "2") as (_, second),
+        connections() as pool,
+    ):
+        it = Cached(pool, f"{first};{second}")
+        for address in (first, second):
+            await register(pool, address, broker("broker-a"), topics("T", ALSO))
+        asked: list[Command] = []
+
+        def unknown(channel: Channel, command: Command) -> bytes:
+            asked.append(command)
+            raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "request type not supported")
+
+        del old.dispatcher.handlers[RequestCode.WATCH_ROUTES]
+        old.dispatcher.register(RequestCode.WATCH_ROUTES, unknown)
+        async with watched(it.routes):
+            await it.routes.get("T")
+            await eventually(lambda: asked)
+            for _ in range(20):
+                await it.routes.refresh("T")
+            assert len(asked) == 1
+            it.name_servers.book.mark_bad(first)  # the next one knows it
+            await register(pool, second, broker("broker-b"), topics("T", ALSO))
+            await eventually(lambda: it.changes == ["T", "T"])
         await it.close()
 
 
