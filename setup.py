@@ -16,6 +16,7 @@ HOT_MODULES = (
     "broker/handlers/pull",
     "broker/handlers/send",
     "broker/incoming",
+    "broker/promises",
     "broker/putting",
     "broker/stats",
     "filter/tags",
