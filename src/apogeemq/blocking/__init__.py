@@ -12,6 +12,7 @@ from apogeemq.blocking.messages import ConsumedMessage
 from apogeemq.blocking.producer import Producer
 from apogeemq.blocking.pulling import PullConsumer
 from apogeemq.client.consuming.pulling.pull_result import PullResult, PullStatus, RawPullResult
+from apogeemq.client.consuming.rebalance import Strategy, by_config
 from apogeemq.client.options import ClientOptions, ConsumerOptions, LitePullOptions, ProducerOptions, PullOptions
 from apogeemq.model.messages import Message, ReceivedMessage, SendResult, SendStatus
 from apogeemq.model.queues import MessageQueue
@@ -35,4 +36,6 @@ __all__ = [
     "ReceivedMessage",
     "SendResult",
     "SendStatus",
+    "Strategy",
+    "by_config",
 ]

@@ -195,6 +195,8 @@ class Consumer(TopicQueries):
         """Call the handler for every message, so many at once, until the consumer is stopped."""
         if self._handler is None:
             raise WrongState(f"the consumer {self.group} has no handler; decorate one with @consumer.on_message")
+        if concurrency < 1:
+            raise ConfigError(f"concurrency={concurrency}: expected 1 or more handlers at once")
         await self._handlers.run(self._handler, self._running_delivery.take, concurrency)
 
     @property

@@ -257,10 +257,14 @@ class Membership:
 
     # -- locks of an ordered group ---------------------------------------------------------------------------
 
+    def _is_here(self, queue: MessageQueue) -> bool:
+        return queue in self.readers or queue in self._leaving
+
     async def _keep_locks(self) -> None:
         while True:
             await asyncio.sleep(_LOCK_PERIOD_SECONDS)
             locks = await self._locks.lock([*self.readers, *self._leaving])
+            await self._locks.unlock([queue for queue in locks.held if not self._is_here(queue)])  # gone meanwhile
             moment_ms = monotonic_ms()
             for queue, reader in tuple(self.readers.items()):
                 if queue in locks.held:

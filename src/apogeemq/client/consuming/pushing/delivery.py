@@ -19,6 +19,7 @@ from apogeemq.runtime.clock import monotonic_ms, now_ms
 log = logging.getLogger(__name__)
 
 LOCAL_RETRY_SECONDS: Final = 5.0  # before a message that could not even be sent back is tried here again
+LOCK_SECONDS: Final = 1.0  # before a queue whose lock has run out is looked at again
 EXPIRED_LEVEL: Final = 3  # of delay, for a message the program had too long
 
 
@@ -241,6 +242,8 @@ class OrderedDelivery(Delivery):
             if not line.process.may_hand_out:
                 line.waiting.clear()
                 self._forget_if_empty(line)
+            elif line.process.is_locked and not line.process.is_lock_valid(monotonic_ms()):
+                self._suspend(line, LOCK_SECONDS)  # it may be another's by now; it is renewed, or the queue leaves
             elif line.waiting:
                 message = line.out = line.waiting.popleft()
                 line.process.take(message, monotonic_ms())
@@ -275,9 +278,12 @@ class OrderedDelivery(Delivery):
         if line is not None and line.process is process and process.may_hand_out:
             message.settled_by(self._settler(reader, process))
             line.waiting.appendleft(message)
-            line.is_suspended = True
-            self._later(self._suspend_seconds, lambda: self._go_on(line))
+            self._suspend(line, self._suspend_seconds)
         self._came_back(message, reader.queue)
+
+    def _suspend(self, line: _Line, seconds: float) -> None:
+        line.is_suspended = True
+        self._later(seconds, lambda: self._go_on(line))
 
     def _go_on(self, line: _Line) -> None:
         line.is_suspended = False

@@ -7,13 +7,13 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from apogeemq.client.consuming.incoming import ConsumedMessage
 from apogeemq.client.instance import ClientInstance
 from apogeemq.client.namespaces import with_namespace
 from apogeemq.client.route_info import publish_info
 from apogeemq.errors import ApogeeError, NoRoute
 from apogeemq.model import properties as names
 from apogeemq.model.flags import COMPRESSED
+from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.properties import encode_properties
 from apogeemq.model.queues import MessageQueue
 from apogeemq.model.topics import AUTO_CREATE_TOPIC, retry_topic
@@ -43,18 +43,19 @@ class Returns:
         self._group = group
         self.most = most if most >= 0 else (_NO_LIMIT if is_ordered else _DEFAULT_MOST)
 
-    async def send_back(self, message: ConsumedMessage, delay_level: int) -> bool:
+    async def send_back(self, message: ReceivedMessage, delay_level: int) -> bool:
         """The broker has the message still and needs only be told which; one that cannot be told is sent it anew,
         or another broker is. False when neither could be done."""
         if not message.queue.broker_name.startswith(LOGICAL_BROKER_PREFIX):
             try:
-                await self._tell_broker(message, delay_level)
+                await self.tell_broker(message, delay_level)
                 return True
             except ApogeeError as error:
                 log.warning("%r could not be sent back and is sent anew: %s", message, error)
         return await self.send_anew(message)
 
-    async def _tell_broker(self, message: ConsumedMessage, delay_level: int) -> None:
+    async def tell_broker(self, message: ReceivedMessage, delay_level: int) -> None:
+        """Raises an ApogeeError."""
         instance = self._instance
         address = instance.master_of(message.queue.broker_name)
         if address is None:
@@ -70,7 +71,7 @@ class Returns:
         )
         await instance.calls.send_back(address, header)
 
-    async def send_anew(self, message: ConsumedMessage) -> bool:
+    async def send_anew(self, message: ReceivedMessage) -> bool:
         """As a message to the group's retry topic: also the way of ordered messages that failed too often, which
         brokers then put with the dead letters."""
         topic = retry_topic(self._group)
@@ -105,7 +106,7 @@ class Returns:
                 avoided = queue.broker_name
         raise NoRoute(f"no broker of {header.topic} has a master that is known")
 
-    def _as_new(self, message: ConsumedMessage, topic: str) -> SendMessage:
+    def _as_new(self, message: ReceivedMessage, topic: str) -> SendMessage:
         properties = {
             **message.properties,
             names.ORIGIN_MESSAGE_ID: message.properties.get(names.ORIGIN_MESSAGE_ID) or message.message_id,
@@ -127,7 +128,7 @@ class Returns:
             max_reconsume_times=self.most,
         )
 
-    def _topic_of(self, message: ConsumedMessage) -> str:
+    def _topic_of(self, message: ReceivedMessage) -> str:
         """As brokers know it."""
         return with_namespace(message.topic, self._instance.options.namespace)
 
@@ -138,9 +139,9 @@ class BroadcastReturns:
     def __init__(self, instance: ClientInstance, group: str, most: int, *, is_ordered: bool) -> None:
         self.most = most if most >= 0 else (_NO_LIMIT if is_ordered else 0)
 
-    async def send_back(self, message: ConsumedMessage, delay_level: int) -> bool:
+    async def send_back(self, message: ReceivedMessage, delay_level: int) -> bool:
         log.warning("%r failed; a broadcasting group has no retries", message)
         return True
 
-    async def send_anew(self, message: ConsumedMessage) -> bool:
+    async def send_anew(self, message: ReceivedMessage) -> bool:
         return await self.send_back(message, 0)

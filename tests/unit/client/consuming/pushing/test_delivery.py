@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from apogeemq.client.consuming.incoming import ConsumedMessage
+from apogeemq.client.consuming.locks import mark_locked
 from apogeemq.client.consuming.pushing import delivery as delivery_module
 from apogeemq.client.consuming.pushing.delivery import Delivery, OrderedDelivery
 from apogeemq.client.consuming.queue_reader import QueueReader
@@ -365,3 +366,17 @@ async def test_what_expires_and_cannot_be_sent_back_is_the_programs_still(tmp_pa
     assert not late.is_settled
     await late.ack()
     assert committed(reader) == 1
+
+
+@in_loop
+async def test_nothing_is_handed_out_under_a_lock_that_has_run_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_module, "LOCK_SECONDS", 0.01)
+    delivery, reader = ordered(), idle_reader(tmp_path, is_ordered=True)
+    reader.process.is_locked = True  # since long ago
+    put(delivery, reader, 0)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(delivery.take(), 0.05)
+    mark_locked(reader)
+    assert (await taken(delivery)).queue_offset == 0

@@ -9,7 +9,7 @@ import pytest
 
 from apogeemq.client import ConsumedMessage, Consumer, ConsumerOptions
 from apogeemq.client.consuming.pushing.working import Handlers
-from apogeemq.errors import WrongState
+from apogeemq.errors import ConfigError, WrongState
 from tests.unit.client.cluster import FROM_FIRST, client_tasks, cluster, eventually, named
 from tests.unit.client.consuming.programs import fill, queues_of
 from tests.unit.event_loop import in_loop
@@ -98,6 +98,8 @@ async def test_no_handler_and_no_start(tmp_path: Path) -> None:
 
     with pytest.raises(WrongState, match="not running"):
         await consumer.run()
+    with pytest.raises(ConfigError, match="concurrency=0"):
+        await consumer.run(concurrency=0)
     for call in (consumer.pause, consumer.resume):
         with pytest.raises(WrongState, match="not running"):
             call()
