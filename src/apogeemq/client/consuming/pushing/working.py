@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from apogeemq.client.consuming.incoming import ConsumedMessage
@@ -40,15 +40,23 @@ class Handlers:
             self.concurrency -= concurrency
 
     async def _work(self, handler: Handler, take: Callable[[], Awaitable[ConsumedMessage | None]]) -> None:
+        own = asyncio.current_task()
+        assert own is not None
         while (message := await take()) is not None:
-            with self._counted():
-                try:
-                    await _call(handler, message)
-                except Exception:
-                    log.exception("%r was not dealt with and will come again", message)
-                    await message.retry()
-                else:
-                    await message.ack()
+            self._at_work.add(own)
+            try:
+                await _call(handler, message)
+            except Exception:
+                log.exception("%r was not dealt with and will come again", message)
+                await message.retry()
+            else:
+                await message.ack()
+            finally:
+                self._ended(own)
+
+    def _ended(self, task: asyncio.Task[object]) -> None:
+        self._at_work.discard(task)
+        self._one_is_done.set()
 
     async def finish(self, grace_seconds: float) -> None:
         """Wait for those at work, then cancel them; whoever calls this is not waited for."""
@@ -68,17 +76,6 @@ class Handlers:
         own = asyncio.current_task()
         return {task for task in self._at_work if task is not own}
 
-    @contextlib.contextmanager
-    def _counted(self) -> Iterator[None]:
-        task = asyncio.current_task()
-        assert task is not None
-        self._at_work.add(task)
-        try:
-            yield
-        finally:
-            self._at_work.discard(task)
-            self._one_is_done.set()
-
     async def consume_directly(self, handler: Handler | None, message: ConsumedMessage, *, is_ordered: bool) -> bytes:
         """Outside of any order and limit, as an administrator asked; says what became of it."""
         started_ms = monotonic_ms()
@@ -92,14 +89,18 @@ class Handlers:
         if handler is None:
             result, remark = bodies.NO_RESULT, "this consumer has no handler: its program takes messages by itself"
         else:
-            with self._counted():
-                try:
-                    await _call(handler, message)
-                    if asked and asked[0] is not None:
-                        result = bodies.LATER
-                except Exception as error:
-                    log.exception("%r was not dealt with", message)
-                    result, remark = bodies.RAISED, f"{type(error).__name__}: {error}"
+            own = asyncio.current_task()
+            assert own is not None
+            self._at_work.add(own)
+            try:
+                await _call(handler, message)
+                if asked and asked[0] is not None:
+                    result = bodies.LATER
+            except Exception as error:
+                log.exception("%r was not dealt with", message)
+                result, remark = bodies.RAISED, f"{type(error).__name__}: {error}"
+            finally:
+                self._ended(own)
         spent_ms = monotonic_ms() - started_ms
         return bodies.encode_directly_result(result, is_ordered=is_ordered, spent_ms=spent_ms, remark=remark)
 

@@ -11,6 +11,7 @@ from apogeemq.client import ConsumedMessage, Consumer, ConsumerOptions
 from apogeemq.client.consuming.pushing.working import Handlers
 from apogeemq.errors import ConfigError, WrongState
 from tests.unit.client.cluster import FROM_FIRST, client_tasks, cluster, eventually, named
+from tests.unit.client.consuming.messages import message
 from tests.unit.client.consuming.programs import fill, queues_of
 from tests.unit.event_loop import in_loop
 
@@ -237,5 +238,9 @@ async def test_an_ordered_queue_is_handed_over_when_its_message_is_settled(tmp_p
 @in_loop
 async def test_whoever_waits_is_not_waited_for() -> None:
     handlers = Handlers()
-    with handlers._counted():
+
+    async def handle(message: ConsumedMessage) -> None:
         await handlers.finish(60)
+
+    result = await handlers.consume_directly(handle, message(), is_ordered=False)
+    assert b"CR_SUCCESS" in result
