@@ -30,6 +30,7 @@ _JOIN_SECONDS: Final = 2.0
 _FOR_EVER: Final = -1.0
 # A signal that comes a moment before the main thread falls asleep does not wake it, so it looks up now and then.
 _LOOK_UP_SECONDS: Final = 0.5
+_ENDING: Final = "no more calls: the process is ending"
 
 
 Stop = Callable[[], Coroutine[Any, Any, None]]
@@ -125,6 +126,9 @@ class BackgroundLoop:
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Have it finished, and wait for nothing."""
+        if self._is_ending:
+            work.close()
+            raise WrongState(_ENDING)
         self.loop.call_soon_threadsafe(self.finish, work)
 
     def finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -144,7 +148,7 @@ class BackgroundLoop:
     def _check(self, work: Coroutine[Any, Any, object]) -> None:
         problem = ""
         if self._is_ending:
-            problem = "no more calls: the process is ending"
+            problem = _ENDING
         elif threading.current_thread() is self._thread:
             problem = (
                 "a blocking call from the thread that would have to carry it out would wait for itself; "

@@ -72,7 +72,7 @@ class Consumer(TopicQueries):
         """Leaves the group. Handlers at work may finish, as long as the options say; what was acknowledged by then is
         kept, what was not comes to another member. A handler that calls this is not waited for."""
         if self._threads.are_calling:
-            self._home().begin(self._left(self._consumer.stop()))
+            self._begin(self._left(self._consumer.stop()))
         else:
             super().stop()
 
@@ -90,7 +90,7 @@ class Consumer(TopicQueries):
         message = self._call(self._take(), on_unwanted=self._keep)
         if message is None:
             raise StopIteration
-        return ConsumedMessage(message, self._call)
+        return ConsumedMessage(message, self._begin, self._call)
 
     async def _take(self) -> AsyncMessage | None:
         if self._unwanted:
@@ -124,7 +124,7 @@ class Consumer(TopicQueries):
         later when it raises."""
 
         async def handle(message: AsyncMessage) -> None:
-            twin = ConsumedMessage(message, self._call)
+            twin = ConsumedMessage(message, self._begin, self._call)
             ended = self._threads.run(lambda: handler(twin))
             try:
                 await asyncio.shield(ended)

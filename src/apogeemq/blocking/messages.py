@@ -8,29 +8,33 @@ from typing import Any
 from apogeemq.client.consuming.incoming import ConsumedMessage as AsyncMessage
 from apogeemq.model.queues import MessageQueue
 
-Wait = Callable[[Coroutine[Any, Any, None]], None]
+Work = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class ConsumedMessage:
     """A message of a consumer. It is given out again, here or elsewhere, until one of its two methods was called."""
 
-    __slots__ = ("_message", "_wait")
+    __slots__ = ("_begin", "_is_settled", "_message", "_wait")
 
-    def __init__(self, message: AsyncMessage, wait: Wait) -> None:
+    def __init__(self, message: AsyncMessage, begin: Work, wait: Work) -> None:
         self._message = message
+        self._begin = begin
         self._wait = wait
+        self._is_settled = False
 
     def ack(self) -> None:
         """It has been dealt with. Calling it again does nothing."""
-        self._wait(self._message.ack())
+        self._is_settled = True
+        self._begin(self._message.ack())  # no broker is asked: every later call comes after it
 
     def retry(self, delay_level: int = 0) -> None:
         """It could not be dealt with: let it come again later, after a delay that grows unless a level is given."""
+        self._is_settled = True
         self._wait(self._message.retry(delay_level))
 
     @property
     def is_settled(self) -> bool:
-        return self._message.is_settled
+        return self._is_settled or self._message.is_settled
 
     @property
     def topic(self) -> str:

@@ -48,7 +48,7 @@ class BlockingClient:
         except Exception:
             raise
         except BaseException:  # interrupted: nobody would know that it runs
-            self._home().begin(self._abandoned())
+            self._begin(self._abandoned())
             raise
         self._background = self._home()
         self._background.opened(self._abandoned)
@@ -106,10 +106,18 @@ class BlockingClient:
         on_unwanted: Callable[[T], None] | None = None,
         interrupt_seconds: float = INTERRUPT_SECONDS,
     ) -> T:
+        self._check_process(work)
+        return self._home().run(work, on_unwanted=on_unwanted, interrupt_seconds=interrupt_seconds)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have it done before any later call, and wait for nothing."""
+        self._check_process(work)
+        self._home().begin(work)
+
+    def _check_process(self, work: Coroutine[Any, Any, object]) -> None:
         if self._is_of_parent:
             work.close()
             raise WrongState(f"{self.group} was started before this process was forked; make a client of its own here")
-        return self._home().run(work, on_unwanted=on_unwanted, interrupt_seconds=interrupt_seconds)
 
     def _ask(self, question: Callable[[], T]) -> T:
         """What the asyncio client answers at once; but only its own loop may ask."""

@@ -195,6 +195,8 @@ def test_after_its_end_there_are_no_calls() -> None:
     assert stopped == ["first"]
     with pytest.raises(WrongState, match="ending"):
         own.run(answer())
+    with pytest.raises(WrongState, match="ending"):
+        own.begin(stop())
 
 
 def test_its_end_gives_up_what_still_waits() -> None:
