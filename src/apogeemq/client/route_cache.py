@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from apogeemq.client.no_route import no_route, registered_brokers
 from apogeemq.client.route_info import for_a_new_topic, is_same_route, stand_in
-from apogeemq.errors import ApogeeError, NoNameServer, NoRoute, RemoteRefused, RouteCause
+from apogeemq.errors import ApogeeError, NoNameServer, NoRoute, RemoteRefused, RouteCause, WrongState
 from apogeemq.model.routes import TopicRoute
 from apogeemq.model.topics import MASTER_ID
 from apogeemq.protocol.bodies.routes import decode_route
@@ -95,7 +95,14 @@ class RouteCache:
 
     async def refresh(self, topic: str) -> TopicRoute:
         """Ask a name server now; those who ask at the same time share the answer. Raises NoRoute."""
-        return await asyncio.shield(self._fetching.get(topic) or self._begin_fetch(topic))
+        fetching = self._fetching.get(topic) or self._begin_fetch(topic)
+        try:
+            return await asyncio.shield(fetching)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if fetching.cancelled() and not (task is not None and task.cancelling()):  # by `close`, not by our caller
+                raise WrongState(f"no route of topic {topic} any more: the client has ended") from None
+            raise
 
     def refresh_soon(self, topic: str) -> None:
         """Somebody has reason to think that a route is stale."""

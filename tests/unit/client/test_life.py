@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from apogeemq.client import Consumer, Message, Producer, ProducerOptions
+from apogeemq.client import Consumer, Message, Producer, ProducerOptions, SendResult
 from apogeemq.client.instance import _instances
+from apogeemq.errors import ApogeeError
 from tests.unit.broker.registering import free_address
 from tests.unit.client.cluster import FROM_FIRST, Cluster, client_tasks, cluster, eventually
 from tests.unit.event_loop import in_loop
@@ -69,6 +70,32 @@ def test_cancelled_at_any_moment(tmp_path: Path, program: Program, times: int) -
         warnings.simplefilter("error", ResourceWarning)
         run()
         gc.collect()
+
+
+@pytest.mark.parametrize("is_route_known", [True, False])
+def test_sends_that_others_wait_for_end_with_the_producer(tmp_path: Path, is_route_known: bool) -> None:
+    """With a result or with an error that says so; they are not taken for cancelled."""
+
+    @in_loop
+    async def run() -> None:
+        async with cluster(tmp_path) as it:
+            await it.make_topic("T", 1)
+            for steps in range(0, 40, 4):
+                stored = it.state.store.queue("T", 0).max_offset
+                producer = Producer(it.address, group="P")
+                await producer.start()
+                if is_route_known:
+                    await producer.queues("T")
+                sending = [asyncio.ensure_future(producer.send("T", b"x")) for _ in range(10)]
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                await producer.stop()
+                ends = await asyncio.gather(*sending, return_exceptions=True)
+                assert all(isinstance(end, SendResult | ApogeeError) for end in ends), ends
+                results = [end for end in ends if isinstance(end, SendResult)]
+                assert it.state.store.queue("T", 0).max_offset - stored >= len(results)
+
+    run()
 
 
 @in_loop

@@ -11,7 +11,7 @@ import pytest
 
 from apogeemq.client import route_cache
 from apogeemq.client.route_cache import NewTopic, RouteCache
-from apogeemq.errors import NoRoute, RemoteRefused, RequestRefused
+from apogeemq.errors import NoRoute, RemoteRefused, RequestRefused, WrongState
 from apogeemq.nameserver.server import NameServer
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
@@ -196,7 +196,8 @@ async def test_nothing_is_fetched_after_the_end(tmp_path: Path) -> None:
         await eventually(lambda: held)
         await it.routes.close()
         assert not it.routes._fetching
-        await asyncio.wait((waiting,))
+        with pytest.raises(WrongState, match="the client has ended"):
+            await waiting
         held[0].cancel()
         await it.close()
 
