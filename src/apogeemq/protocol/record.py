@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from struct import Struct, error
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from isal.isal_zlib import crc32
 
@@ -54,6 +54,9 @@ _SIZE_AND_MAGIC: Final = Struct(">II")
 
 # Size of the part from the total size to the body's length, by the flags of the hosts.
 HEAD_SIZES: Final = {flags: head.size for flags, head in _HEADS.items()}
+_HEAD_SIZE: Final = HEAD_SIZES[0]
+_unpack_head: Final = _HEADS[0].unpack_from
+_unpack_short: Final = _SHORT.unpack_from
 _PACKS: Final = {flags: head.pack for flags, head in _HEADS.items()}
 # Of that part, what the records of a batch have in common: from the system flag to the prepared offset.
 _SHARED_AT: Final = 36
@@ -177,31 +180,37 @@ def _head_around(shared_size: int) -> Callable[..., bytes]:
 
 def decode_record(data: bytes, position: int = 0) -> Record:
     """Raises ProtocolError for anything but a whole record; the body's CRC is not checked here."""
+    head, body, topic, properties = split_record(data, position)
+    return Record._make((*head[:-1], body, topic, properties))
+
+
+def split_record(data: bytes, position: int) -> tuple[tuple[Any, ...], bytes, bytes, bytes]:
+    """The same for whoever reads many: the fields up to the length of the body, the body, topic and properties."""
     try:
-        size, magic = _SIZE_AND_MAGIC.unpack_from(data, position)
-        end = position + size
-        if magic not in (MAGIC_V1, MAGIC_V2) or end > len(data):
-            raise ProtocolError(f"no record at {position}: size {size}, magic {magic:08x}")
-        system_flag = int.from_bytes(data[position + SYSTEM_FLAG_AT : position + SYSTEM_FLAG_AT + 4], signed=True)
-        head = _HEADS[system_flag & HOST_FLAGS]
-        fields = head.unpack_from(data, position)
-        body, at = _part(data, position + head.size, fields[-1], end)
-        if magic == MAGIC_V1:
-            topic, at = _part(data, at + 1, data[at], end)
-        else:
-            topic, at = _part(data, at + 2, _SHORT.unpack_from(data, at)[0], end)
-        properties, at = _part(data, at + 2, _SHORT.unpack_from(data, at)[0], end)
+        head = _unpack_head(data, position)
+        start = position + _HEAD_SIZE
+        flags = head[7] & HOST_FLAGS
+        if flags:
+            head = _HEADS[flags].unpack_from(data, position)
+            start = position + HEAD_SIZES[flags]
+        magic, body_length, end = head[1], head[14], position + head[0]
+        if (magic != MAGIC_V1 and magic != MAGIC_V2) or end > len(data):
+            raise ProtocolError(f"no record at {position}: size {head[0]}, magic {magic:08x}")
+        topic_at = start + body_length + 1
+        topic_length: int = data[topic_at - 1]
+        if magic == MAGIC_V2:
+            topic_length = _unpack_short(data, topic_at - 1)[0]
+            topic_at += 1
+        properties_at = topic_at + topic_length + 2
+        properties_length: int = _unpack_short(data, properties_at - 2)[0]
     except (error, IndexError) as problem:
         raise ProtocolError(f"record at {position}: {problem}") from None
-    if at != end:
-        raise ProtocolError(f"record at {position}: its parts end at {at}, its size says {end}")
-    return Record._make((*fields[:-1], body, topic, properties))
-
-
-def _part(data: bytes, start: int, length: int, limit: int) -> tuple[bytes, int]:
-    if length < 0 or start + length > limit:
-        raise ProtocolError(f"a part of {length} bytes at {start} runs past its record")
-    return data[start : start + length], start + length
+    if body_length < 0 or topic_length < 0 or properties_length < 0 or properties_at + properties_length != end:
+        ends = properties_at + properties_length
+        raise ProtocolError(f"record at {position}: its parts end at {ends}, its size says {end}")
+    topic_end = properties_at - 2
+    body_end = start + body_length
+    return head, data[start:body_end], data[topic_at:topic_end], data[properties_at:end]
 
 
 def is_intact(record: Record) -> bool:

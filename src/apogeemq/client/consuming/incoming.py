@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from apogeemq.client.namespaces import without_namespace
 from apogeemq.errors import ProtocolError
@@ -16,7 +16,7 @@ from apogeemq.model.subscriptions import SubscriptionData
 from apogeemq.model.topics import RETRY_PREFIX
 from apogeemq.protocol.batch import decode_batch
 from apogeemq.protocol.compression import decompress
-from apogeemq.protocol.record import Record, decode_record
+from apogeemq.protocol.record import Record, split_record
 
 _BATCH: Final = INNER_BATCH | NEED_UNWRAP
 
@@ -76,10 +76,10 @@ def messages_of(
     messages: list[ConsumedMessage] = []
     position = 0
     while position < len(data):
-        record = decode_record(data, position)
-        position += record.size
-        message = message_of(record, queue, namespace)
-        if record.system_flag & _BATCH == _BATCH:
+        head, body, _, properties = split_record(data, position)
+        position += head[0]
+        message = _message(head, body, properties, queue, namespace)
+        if message.system_flag & _BATCH == _BATCH:
             messages += (
                 inner
                 for inner in _unwrapped(message)
@@ -117,25 +117,35 @@ def _unwrapped(batch: ConsumedMessage) -> list[ConsumedMessage]:
 
 
 def message_of(record: Record, queue: MessageQueue, namespace: str = "") -> ConsumedMessage:
-    """A body that is not what its flag says is given as it is, with the flag: one such message stops no queue."""
-    topic, body, system_flag = queue.topic, record.body, record.system_flag
+    return _message(record, record.body, record.properties, queue, namespace)
+
+
+def _message(
+    head: tuple[Any, ...], body: bytes, properties: bytes, queue: MessageQueue, namespace: str
+) -> ConsumedMessage:
+    """From the fields of a record up to its body, in their order.
+
+    A body that is not what its flag says is given as it is, with the flag: one such message stops no queue.
+    """
+    system_flag: int = head[7]
+    topic = queue.topic
     if system_flag & COMPRESSED:
         with contextlib.suppress(ProtocolError):
             body, system_flag = decompress(body, system_flag), system_flag & ~COMPRESSED
     message = ConsumedMessage(
         topic,
         queue,
-        record.queue_offset,
+        head[5],
         body,
-        record.properties,
-        physical_offset=record.physical_offset,
-        store_host=record.store_host,
-        store_time_ms=record.store_time,
-        born_host=record.born_host,
-        born_time_ms=record.born_time,
-        reconsume_times=record.reconsume_times,
+        properties,
+        physical_offset=head[6],
+        store_host=head[11],
+        store_time_ms=head[10],
+        born_host=head[9],
+        born_time_ms=head[8],
+        reconsume_times=head[12],
         system_flag=system_flag,
-        flag=record.flag,
+        flag=head[4],
     )
     if topic.startswith(RETRY_PREFIX):  # the program knows it by the topic it was first sent to
         message.topic = message.properties.get(names.RETRY_TOPIC, topic)
