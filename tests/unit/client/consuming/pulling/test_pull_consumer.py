@@ -239,6 +239,23 @@ async def test_a_message_that_is_sent_back_comes_to_the_group_again(tmp_path: Pa
             assert (again.body, again.message_id) == (message.body, message.message_id)
 
 
+@in_loop
+async def test_a_message_whose_broker_cannot_be_told_is_sent_anew(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 1, queues=1)
+        async with pulling(it) as consumer:
+            await consumer._running.heartbeat()
+            (message,) = (await consumer.pull(it.queue("T"), 0)).messages
+            await it.make_topic("%RETRY%G", 1)
+            message.queue = it.queue("T", broker="gone")
+            await consumer.send_back(message)
+            assert it.state.store.queue("SCHEDULE_TOPIC_XXXX", 2).max_offset == 1  # for a while
+        stranger = PullConsumer(it.address, group="H", options=PullOptions(joins_group=False))
+        async with stranger as consumer:  # its group has no retry topic
+            with pytest.raises(NoRoute, match="gone"):
+                await consumer.send_back(message)
+
+
 # -- life ----------------------------------------------------------------------------------------------------
 
 
