@@ -76,6 +76,10 @@ class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
     default_topic_queues: int = 4
     # Leave slow and failing brokers alone for a while.
     avoids_slow_brokers: bool = False
+    # Ask those that failed, every so often and for so long, whether they are back; until then others are preferred.
+    detects_brokers: bool = False
+    detect_seconds: float = 2.0
+    detect_timeout_seconds: float = 0.2
     # Messages and bytes of `send_soon` that may wait for their answer; then it waits itself.
     max_in_flight: int = 50_000
     max_bytes_in_flight: int = 256 * MIB

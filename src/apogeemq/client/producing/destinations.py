@@ -96,7 +96,7 @@ class Destinations:
         return address
 
     def report(self, queue: MessageQueue, started: float, error: ApogeeError | None) -> None:
-        """As Apache's clients count: a broker that refuses is not to be reached, one that is not there is paused."""
+        """As Apache's clients count: what is not the broker's fault is not held against it."""
         if self._options.avoids_slow_brokers:
             latency_ms = (asyncio.get_running_loop().time() - started) * 1000
             self._faults.report(
@@ -104,8 +104,19 @@ class Destinations:
                 latency_ms,
                 time.monotonic() * 1000,
                 has_failed=error is not None and not isinstance(error, NoRoute),
-                is_reachable=not isinstance(error, RemoteRefused),
+                is_reachable=self._is_reachable_after(error),
             )
+
+    def _is_reachable_after(self, error: ApogeeError | None) -> bool:
+        """One that is not there is only paused, unless somebody looks whether it is back."""
+        if error is None or isinstance(error, NoRoute):
+            return True
+        return not (isinstance(error, RemoteRefused) or self._options.detects_brokers)
+
+    def queue_of(self, broker_name: str) -> MessageQueue | None:
+        """Any that messages may go to."""
+        queues = (queue for _, info in self._publish.values() for queue in info.queues)
+        return next((queue for queue in queues if queue.broker_name == broker_name), None)
 
 
 def queue_without_namespace(queue: MessageQueue, namespace: str) -> MessageQueue:

@@ -14,6 +14,7 @@ from apogeemq.client.namespaces import with_namespace
 from apogeemq.client.options import ClientOptions, ProducerOptions
 from apogeemq.client.producing.accumulator import Accumulator
 from apogeemq.client.producing.destinations import Destinations, QueueSelector, queue_without_namespace
+from apogeemq.client.producing.detector import Detector
 from apogeemq.client.producing.outgoing import Outgoing, check, check_batch, may_be_batched, prepared, prepared_batch
 from apogeemq.client.producing.queue_choice import LatencyFaults
 from apogeemq.client.producing.sending import Sending
@@ -24,6 +25,7 @@ from apogeemq.model.groups import group_problem
 from apogeemq.model.messages import Message, SendResult
 from apogeemq.model.queues import MessageQueue
 from apogeemq.runtime.clock import now_ms
+from apogeemq.runtime.tasks import Tasks
 
 DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
 
@@ -49,6 +51,7 @@ class Producer(TopicQueries):
         self._faults = LatencyFaults()
         self._destinations: Destinations | None = None
         self._sender: Sending | None = None
+        self._tasks = Tasks()
         self._window = Window(self.options.max_in_flight, self.options.max_bytes_in_flight)
         self._accumulator = Accumulator(
             self._send_checked_batch, self.options.linger_seconds, self.options.batch_bytes, self._window.leave
@@ -66,6 +69,10 @@ class Producer(TopicQueries):
         self._instance = instance
         self._destinations = Destinations(instance, self.options, self._faults)
         self._sender = Sending(instance, self.options, self._destinations)
+        if self.options.detects_brokers:
+            seconds = self.options.detect_timeout_seconds
+            detector = Detector(instance, self._destinations, self._faults, seconds)
+            self._tasks.repeat(lambda: self.options.detect_seconds, detector.look)
 
     async def stop(self) -> None:
         """Wait for what is on its way, then leave."""
@@ -79,7 +86,10 @@ class Producer(TopicQueries):
             for unfinished in tuple(self._sending):
                 unfinished.cancel()
             self._instance = None
-            await instance.remove_producer(self)
+            try:
+                await self._tasks.cancel_all()
+            finally:
+                await instance.remove_producer(self)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -66,8 +66,13 @@ class LatencyFaults:
         return frozenset(name for name, fault in self._faults.items() if now_ms < fault.until_ms)
 
     def unreachable(self) -> frozenset[str]:
-        """Those whose last word was a refusal."""
+        """Those that failed, and have not been heard of since."""
         return frozenset(name for name, fault in self._faults.items() if not fault.is_reachable)
+
+    def came_back(self, broker_name: str) -> None:
+        fault = self._faults.get(broker_name)
+        if fault is not None:
+            self._faults[broker_name] = _Fault(fault.until_ms, is_reachable=True)
 
     def forget(self, broker_name: str) -> None:
         self._faults.pop(broker_name, None)
