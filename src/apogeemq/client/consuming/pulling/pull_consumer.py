@@ -9,6 +9,7 @@ from apogeemq.client.consuming.group_rules import from_where, message_model
 from apogeemq.client.consuming.incoming import messages_of
 from apogeemq.client.consuming.pulling.pull_result import PullResult, PullStatus, RawPullResult
 from apogeemq.client.consuming.pulling.pulling_consumer import PullingConsumer
+from apogeemq.client.consuming.pushing.returning import Returns
 from apogeemq.client.options import ClientOptions, PullOptions
 from apogeemq.errors import ApogeeError, ConfigError, NoRoute, OffsetIllegal
 from apogeemq.filter.subscriptions import subscription_of
@@ -152,17 +153,15 @@ class PullConsumer(PullingConsumer):
 
     async def send_back(self, message: ReceivedMessage, delay_level: int = 0) -> None:
         """Let a message come again to the group, through its retry topic, after a delay that grows unless a level is
-        given; -1 sends it to the dead letters at once."""
-        queue = self._own(message.queue)
-        header = headers.SendBack(
-            message.physical_offset,
-            self.group,
-            delay_level,
-            originMsgId=message.message_id,
-            originTopic=message.topic,
-            maxReconsumeTimes=self.options.max_retries,
-        )
-        await self._running.calls.send_back(await self._master(queue), header)
+        given; -1 sends it to the dead letters at once. When its broker cannot be told, it is sent anew."""
+        instance = self._running
+        returns = Returns(instance, self.group, self.options.max_retries, is_ordered=False)
+        try:
+            await self._master(self._own(message.queue))  # its route may not be known here yet
+            await returns.tell_broker(message, delay_level)
+        except ApogeeError:
+            if not await returns.send_anew(message):
+                raise
 
     # -- offsets ---------------------------------------------------------------------------------------------
 

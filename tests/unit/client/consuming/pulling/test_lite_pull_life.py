@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from apogeemq.client import LitePullConsumer, MessageQueue
+from apogeemq.client import LitePullConsumer, MessageQueue, Producer
 from apogeemq.errors import ConfigError, NoRoute, WrongState
-from tests.unit.client.cluster import client_tasks, cluster, eventually
+from tests.unit.client.cluster import client_tasks, cluster, eventually, named
 from tests.unit.client.consuming.programs import fill
 from tests.unit.client.consuming.pulling.polling import lite, numbers, options, polled
 from tests.unit.event_loop import in_loop
@@ -68,6 +68,33 @@ def test_pulling_pauses_while_too_much_waits(tmp_path: Path, limit: dict[str, in
                 assert sorted(map(int, await polled(consumer, 120))) == list(range(120))
 
     asyncio.run(run())
+
+
+# -- brokers that go and come ------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_a_broker_that_comes_back_is_read_on_where_the_program_was(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it.make_topic("U", 1)  # on a broker that stays
+        going = await it.add_broker("broker-b")
+        await it.make_topic("T", 1, "broker-b")
+        queue = it.queue("T", broker="broker-b")
+
+        async def send(*values: int) -> None:
+            async with Producer(it.address, group="P", client=named(f"P{values}")) as producer:
+                for body in numbers(*values):
+                    await producer.send("T", body, queue=queue)
+
+        await send(0, 1, 2)
+        async with lite(it) as consumer:
+            assert await polled(consumer, 2) == numbers(0, 1)
+            await going.aclose()
+            await it.add_broker("broker-b")
+            await send(3)
+            assert await polled(consumer, 2) == numbers(2, 3)
+            await consumer.commit()
+            assert await consumer.committed(queue) == 4
 
 
 # -- wrong use -----------------------------------------------------------------------------------------------
