@@ -67,12 +67,8 @@ def prepared_batch(
     unique_ids: Sequence[str],
     now_ms: int,
     namespace: str = "",
-    batch_id: str = "",
 ) -> Outgoing:
-    """One request for several messages that `check_batch` has seen. Raises MessageIllegal when they are too many.
-
-    `batch_id` names the whole: some topics keep a batch as one record.
-    """
+    """One request for several messages that `check_batch` has seen. Raises MessageIllegal when they are too many."""
     first = messages[0]
     body = encode_batch(
         [
@@ -91,9 +87,9 @@ def prepared_batch(
         producer_group=group,
         default_topic=options.create_topic_key,
         default_queue_nums=options.default_topic_queues,
+        # No id of the whole: brokers of the 4.9 line put what is said here into every message, over its own.
         properties=encode_properties(
-            ({names.UNIQUE_KEY: batch_id} if batch_id else {})
-            | {names.WAIT: "true" if first.waits_for_store else "false"}
+            {names.WAIT: "true" if first.waits_for_store else "false"}
             | ({names.INSTANCE_ID: namespace} if namespace else {})
         ),
         reconsume_times=0,

@@ -187,8 +187,7 @@ class Producer(TopicQueries):
     ) -> SendResult:
         next_id, born_ms = self._running.unique_ids.next, now_ms()
         unique_ids = [next_id(born_ms) for _ in messages]
-        batch_id, namespace = next_id(born_ms), self._client.namespace
-        outgoing = prepared_batch(messages, self.group, self.options, unique_ids, born_ms, namespace, batch_id)
+        outgoing = prepared_batch(messages, self.group, self.options, unique_ids, born_ms, self._client.namespace)
         return await self._running_sender.deliver(outgoing, messages[0], queue, self._deadline(timeout_seconds))
 
     async def send_one_way(self, message: Message, *, queue: MessageQueue | None = None) -> None:
