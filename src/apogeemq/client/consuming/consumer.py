@@ -180,7 +180,8 @@ class Consumer(TopicQueries):
         return self
 
     async def __anext__(self) -> ConsumedMessage:
-        message = await self._running_delivery.take()
+        delivery = self._running_delivery
+        message = delivery.take_now() or await delivery.take()
         if message is None:
             raise StopAsyncIteration
         return message

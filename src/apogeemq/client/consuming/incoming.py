@@ -20,8 +20,9 @@ from apogeemq.protocol.record import Record, split_record
 
 _BATCH: Final = INNER_BATCH | NEED_UNWRAP
 
-# What becomes of a message: finished (None), or to come again after the delay of a level.
-Settle = Callable[["ConsumedMessage", int | None], Awaitable[None]]
+# What becomes of a message: finished (None), or to come again after the delay of a level. What is given must be waited
+# for, if anything is: most messages are finished at once.
+Settle = Callable[["ConsumedMessage", int | None], Awaitable[None] | None]
 
 
 class ConsumedMessage(ReceivedMessage):
@@ -31,9 +32,11 @@ class ConsumedMessage(ReceivedMessage):
 
     async def ack(self) -> None:
         """It has been dealt with. Calling it again does nothing."""
-        settle = self.unsettle()
+        settle, self._settle = self._settle, None
         if settle is not None:
-            await settle(self, None)
+            end = settle(self, None)
+            if end is not None:
+                await end
 
     async def retry(self, delay_level: int = 0) -> None:
         """It could not be dealt with: let it come again later, after a delay that grows unless a level is given.
@@ -42,8 +45,9 @@ class ConsumedMessage(ReceivedMessage):
         next ones of its queue wait; other levels do not count there.
         """
         settle = self.unsettle()
-        if settle is not None:
-            await settle(self, delay_level)
+        end = settle(self, delay_level) if settle is not None else None
+        if end is not None:
+            await end
 
     @property
     def is_settled(self) -> bool:

@@ -50,11 +50,12 @@ class ProcessQueue:
         fresh = []
         for message in messages:
             offset = message.queue_offset
-            if offset in self._unfinished or offset < self._end:
+            if offset < self._end:  # they come in order
                 continue
-            self._unfinished[offset] = len(message.body)
+            size = len(message.body)
+            self._unfinished[offset] = size
             self._order.append(offset)
-            self.size += len(message.body)
+            self.size += size
             self._end = offset + 1
             fresh.append(message)
         return fresh

@@ -61,7 +61,7 @@ class Delivery:
 
     async def take(self) -> ConsumedMessage | None:
         while True:
-            message = self._next()
+            message = self.take_now()
             if message is not None:
                 return message
             if self._is_closed:
@@ -78,7 +78,8 @@ class Delivery:
                     self._wake()  # it was this one's turn: let another have it
                 raise
 
-    def _next(self) -> ConsumedMessage | None:
+    def take_now(self) -> ConsumedMessage | None:
+        """None when there is none at the moment."""
         while self._ready:
             message, process = self._ready.popleft()
             if process.may_hand_out:
@@ -120,13 +121,14 @@ class Delivery:
     # -- what becomes of a message ---------------------------------------------------------------------------
 
     def _settler(self, reader: QueueReader, process: ProcessQueue) -> Settle:
-        async def settle(message: ConsumedMessage, delay_level: int | None) -> None:
+        def settle(message: ConsumedMessage, delay_level: int | None) -> Awaitable[None] | None:
             if delay_level is None:
                 self._finish(message, reader, process)
             elif process.is_dropped:
                 self._put_back(message, reader, process)  # it comes again wherever its queue is read now
             else:
-                await self._give_back(message, reader, process, self._way_back(message, delay_level))
+                return self._give_back(message, reader, process, self._way_back(message, delay_level))
+            return None
 
         return settle
 
@@ -235,7 +237,7 @@ class OrderedDelivery(Delivery):
             line.is_ready = True
             self._turns.append(line)
 
-    def _next(self) -> ConsumedMessage | None:
+    def take_now(self) -> ConsumedMessage | None:
         while self._turns:
             line = self._turns.popleft()
             line.is_ready = False
