@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import Final
 
 from apogeemq.client.consuming.group_rules import from_where, message_model
 from apogeemq.client.consuming.membership import check_start, strategy_named
@@ -24,6 +25,8 @@ from apogeemq.protocol.bodies import consumers as bodies
 from apogeemq.protocol.bodies.heartbeat import ConsumerData
 
 log = logging.getLogger(__name__)
+
+_MAX_PULL_BATCH: Final = 1024
 
 # Told of a topic and its queues: all that can be read, or those that are read here.
 QueueListener = Callable[[str, frozenset[MessageQueue]], None]
@@ -56,7 +59,7 @@ class LitePullConsumer(PullingConsumer):
         super().__init__(name_server, group, client)
         self.options = options or LitePullOptions()
         self._strategy = strategy or strategy_named(self.options.rebalance)
-        check_start(self.options.start_from)
+        _check(self.options)
         self._on_rebalance = on_rebalance
         self._subscriptions = self._wanted({**(subscriptions or {}), **({topic: tags} if topic else {})})
         self._assigned: frozenset[MessageQueue] | None = None  # None: not told to read any by themselves
@@ -307,6 +310,20 @@ class LitePullConsumer(PullingConsumer):
     def _running_info(self) -> bodies.ConsumerRunningInfo:
         session, properties = self._running_session, self._properties(self.options)
         return running_info(properties, self._subscriptions.all, session.readers, session.positions, session.figures)
+
+
+def _check(options: LitePullOptions) -> None:
+    check_start(options.start_from)
+    if not 1 <= options.pull_batch <= _MAX_PULL_BATCH:
+        raise ConfigError(f"pull_batch={options.pull_batch}: expected 1 to {_MAX_PULL_BATCH}")
+    for name in ("max_cached", "max_cached_per_queue", "max_cached_bytes_per_queue", "max_span_per_queue"):
+        if (value := getattr(options, name)) < 1:
+            raise ConfigError(f"{name}={value}: expected at least 1")
+    if options.pull_timeout_seconds * 1000 < options.suspend_ms:
+        raise ConfigError(
+            f"pull_timeout_seconds={options.pull_timeout_seconds:g}: expected more than "
+            f"the {options.suspend_ms} ms (suspend_ms) that a broker waits for messages"
+        )
 
 
 class _Listener:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,6 +159,23 @@ async def test_a_group_twice_in_a_process(tmp_path: Path) -> None:
 def test_groups_that_are_none(group: str) -> None:
     with pytest.raises(ConfigError, match="group"):
         LitePullConsumer("127.0.0.1:1", group=group, topic="T")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"pull_batch": 0}, "pull_batch=0: expected 1 to 1024"),
+        ({"pull_batch": 1025}, "pull_batch=1025"),
+        ({"max_cached": 0}, "max_cached=0: expected at least 1"),
+        ({"max_span_per_queue": -1}, "max_span_per_queue=-1"),
+        ({"pull_timeout_seconds": 5.0}, "pull_timeout_seconds=5: expected more than the 20000 ms"),
+        ({"start_from": "middle"}, "start_from='middle'"),
+        ({"rebalance": "none"}, "rebalance=none"),
+    ],
+)
+def test_options_that_are_none(wrong: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        LitePullConsumer("127.0.0.1:1", group="G", topic="T", options=options(**wrong))
 
 
 @in_loop
