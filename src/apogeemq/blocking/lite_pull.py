@@ -9,7 +9,7 @@ from typing import Any
 from apogeemq import client as asynchronous
 from apogeemq.blocking.handler_threads import ListenerThread
 from apogeemq.blocking.pulling import PullingConsumer
-from apogeemq.client.consuming.pulling.lite_pull_consumer import QueueListener
+from apogeemq.client.consuming.pulling.queue_listeners import QueueListener
 from apogeemq.client.consuming.rebalance import Strategy
 from apogeemq.client.options import ClientOptions, LitePullOptions
 from apogeemq.model.messages import ReceivedMessage

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
@@ -10,13 +9,13 @@ from apogeemq.client.consuming.group_rules import from_where, message_model
 from apogeemq.client.consuming.membership import check_start, strategy_named
 from apogeemq.client.consuming.pulling.lite_pull_session import LitePullSession
 from apogeemq.client.consuming.pulling.pulling_consumer import PullingConsumer
+from apogeemq.client.consuming.pulling.queue_listeners import QueueListener, QueueListeners, tell
 from apogeemq.client.consuming.pushing.running_info import running_info
 from apogeemq.client.consuming.rebalance import Strategy
 from apogeemq.client.consuming.subscribing import Subscriptions
 from apogeemq.client.instance import ClientInstance
 from apogeemq.client.namespaces import with_namespace, without_namespace
 from apogeemq.client.options import ClientOptions, LitePullOptions
-from apogeemq.client.route_info import readable_queues
 from apogeemq.errors import ConfigError, OffsetIllegal, WrongState
 from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
@@ -24,12 +23,7 @@ from apogeemq.model.subscriptions import CONSUME_ACTIVELY, EVERY_TAG
 from apogeemq.protocol.bodies import consumers as bodies
 from apogeemq.protocol.bodies.heartbeat import ConsumerData
 
-log = logging.getLogger(__name__)
-
 _MAX_PULL_BATCH: Final = 1024
-
-# Told of a topic and its queues: all that can be read, or those that are read here.
-QueueListener = Callable[[str, frozenset[MessageQueue]], None]
 
 
 class LitePullConsumer(PullingConsumer):
@@ -63,7 +57,7 @@ class LitePullConsumer(PullingConsumer):
         self._on_rebalance = on_rebalance
         self._subscriptions = self._wanted({**(subscriptions or {}), **({topic: tags} if topic else {})})
         self._assigned: frozenset[MessageQueue] | None = None  # None: not told to read any by themselves
-        self._listeners: dict[str, _Listener] = {}
+        self._listeners = QueueListeners(self._client.namespace)
         self._session: LitePullSession | None = None
 
     def _wanted(self, tags_by_topic: Mapping[str, str]) -> Subscriptions:
@@ -127,8 +121,7 @@ class LitePullConsumer(PullingConsumer):
             await session.assign(self._assigned_queues)
         elif self._subscriptions.topics:
             await session.subscribe(self._topics, self._strategy)
-        for topic in self._listeners:
-            await self._begin_listening(instance, topic)
+        await self._listeners.begin(instance)
 
     async def stop(self) -> None:
         """Leave the group. With `auto_commit`, what was given is committed; when another task than the caller polls and
@@ -262,27 +255,16 @@ class LitePullConsumer(PullingConsumer):
 
     async def on_queues_changed(self, topic: str, listener: QueueListener) -> None:
         """From now on, or from the start, the listener is told when a topic has other queues than before."""
-        self._listeners[topic] = _Listener(listener)
+        self._listeners.add(topic, listener)
         if self._instance is not None:
-            await self._begin_listening(self._instance, topic)
-
-    async def _begin_listening(self, instance: ClientInstance, topic: str) -> None:
-        name = with_namespace(topic, self._client.namespace)
-        route = await instance.routes.get(name)
-        self._listeners[topic].queues = frozenset(readable_queues(topic, route))
+            await self._listeners.begin(self._instance)
 
     def routes_changed(self, topic: str) -> None:
-        session, shown = self._session, without_namespace(topic, self._client.namespace)
+        session = self._session
         if session is not None and session.membership is not None and topic in self._subscriptions:
             session.membership.rebalance_soon()
-        listener = self._listeners.get(shown)
-        if listener is None or listener.queues is None or self._instance is None:
-            return
-        route = self._instance.routes.known(topic)
-        queues = frozenset(readable_queues(shown, route)) if route is not None else frozenset()
-        if queues != listener.queues:
-            listener.queues = queues
-            _tell(listener.call, shown, queues)
+        if self._instance is not None:
+            self._listeners.route_changed(self._instance, topic)
 
     def ids_changed(self) -> None:
         if self._session is not None and self._session.membership is not None:
@@ -291,7 +273,7 @@ class LitePullConsumer(PullingConsumer):
     def _rebalanced(self, topic: str) -> None:
         if self._on_rebalance is not None and self._session is not None:
             read = frozenset(self._shown(queue) for queue in self._session.readers if queue.topic == topic)
-            _tell(self._on_rebalance, without_namespace(topic, self._client.namespace), read)
+            tell(self._on_rebalance, without_namespace(topic, self._client.namespace), read)
 
     def consumer_data(self) -> ConsumerData:
         return ConsumerData(
@@ -324,16 +306,3 @@ def _check(options: LitePullOptions) -> None:
             f"pull_timeout_seconds={options.pull_timeout_seconds:g}: expected more than "
             f"the {options.suspend_ms} ms (suspend_ms) that a broker waits for messages"
         )
-
-
-class _Listener:
-    def __init__(self, call: QueueListener) -> None:
-        self.call = call
-        self.queues: frozenset[MessageQueue] | None = None  # None: not known yet
-
-
-def _tell(listener: QueueListener, topic: str, queues: frozenset[MessageQueue]) -> None:
-    try:
-        listener(topic, queues)
-    except Exception:  # it is the program's; we go on
-        log.exception("a listener to the queues of %s failed", topic)
