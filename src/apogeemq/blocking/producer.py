@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
+from typing import Any
 
 from apogeemq import client as asynchronous
+from apogeemq.blocking.outbox import Outbox, share
 from apogeemq.blocking.queries import TopicQueries
 from apogeemq.client.options import ClientOptions, ProducerOptions
 from apogeemq.client.producing.destinations import QueueSelector
+from apogeemq.client.producing.outgoing import check
 from apogeemq.model.messages import Message, SendResult
 from apogeemq.model.queues import MessageQueue
 
@@ -31,6 +34,7 @@ class Producer(TopicQueries):
         """Without a name server: from the environment (NAMESRV_ADDR), as Apache's clients."""
         self._producer = asynchronous.Producer(name_server, group, options=options, client=client)
         super().__init__(self._producer, self._producer)
+        self._outbox = Outbox(self._producer.send_soon)
 
     @property
     def options(self) -> ProducerOptions:
@@ -73,14 +77,34 @@ class Producer(TopicQueries):
 
         Waits only while too much is on its way. With `linger_seconds`, messages that may be are put into batches.
         """
+        if self._is_running:
+            check(message, self.options)
+            if (result := self._outbox.put(message, self._home().loop)) is not None:
+                return result
         return self._call(self._send_soon(message))
 
     async def _send_soon(self, message: Message) -> Future[SendResult]:
-        return _for_threads(await self._producer.send_soon(message))
+        await self._outbox.emptied()  # nobody overtakes
+        result: Future[SendResult] = Future()
+        result.set_running_or_notify_cancel()
+        share(await self._producer.send_soon(message), result)
+        return result
 
     def flush(self) -> None:
         """Wait until everything of `send_soon` has its answer, whatever that is."""
-        self._call(self._producer.flush())
+        self._call(self._flush())
+
+    async def _flush(self) -> None:
+        await self._producer.flush()
+        while self._outbox.is_busy:  # what waited there for room has it now
+            await asyncio.sleep(0)
+            await self._producer.flush()
+
+    async def _ended(self, leaving: Coroutine[Any, Any, None]) -> None:
+        try:
+            await self._flush()
+        finally:
+            await leaving
 
     def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout_seconds: float | None = None
@@ -95,20 +119,3 @@ class Producer(TopicQueries):
     def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues messages to the topic may go to."""
         return self._call(self._producer.queues(topic))
-
-
-def _for_threads(sending: asyncio.Future[SendResult]) -> Future[SendResult]:
-    """The same outcome for a future any thread may wait for. It cannot be cancelled: the message is on its way."""
-    shared: Future[SendResult] = Future()
-    shared.set_running_or_notify_cancel()
-
-    def ended(done: asyncio.Future[SendResult]) -> None:
-        if done.cancelled():
-            shared.set_exception(asyncio.CancelledError())
-        elif (error := done.exception()) is not None:
-            shared.set_exception(error)
-        else:
-            shared.set_result(done.result())
-
-    sending.add_done_callback(ended)
-    return shared

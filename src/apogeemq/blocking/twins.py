@@ -96,6 +96,10 @@ class BlockingClient:
     def _is_of_parent(self) -> bool:
         return self._background is not None and self._background.process_id != os.getpid()
 
+    @property
+    def _is_running(self) -> bool:
+        return self._background is not None and self._leaving is None and not self._is_of_parent
+
     def _home(self) -> BackgroundLoop:
         return self._background or background_loop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Sequence
@@ -129,13 +130,18 @@ def _set_when_connected(listening: socket.socket, event: threading.Event) -> Non
 def test_an_interrupted_wait_for_room_sends_nothing(address: str) -> None:
     options = ProducerOptions(linger_seconds=3600, max_in_flight=1)
     producer = Producer(address, group="window", options=options, client=ClientOptions(instance_name="window"))
+    producer._outbox._room = threading.Semaphore(1)
     sending: list[Future[SendResult]] = []
     with producer:
-        sending.append(producer.send_soon(Message("window", b"1")))
+        sending.append(producer.send_soon(Message("window", b"in the window")))
+        background_loop().run(asyncio.sleep(0))  # there now
+        sending.append(producer.send_soon(Message("window", b"waits for room there")))
         with interrupted() as is_time:
             background_loop().begin(_set(is_time))
-            sending.append(producer.send_soon(Message("window", b"2")))
-    assert [one.result().status for one in sending] == [SendStatus.SEND_OK]
+            sending.append(producer.send_soon(Message("window", b"waits for room here")))
+        assert len(sending) == 2
+    assert [one.result().status for one in sending] == [SendStatus.SEND_OK] * 2
+    assert sending[1].result().queue_offset <= 1
 
 
 async def _set(event: threading.Event) -> None:
