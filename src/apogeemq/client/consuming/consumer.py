@@ -13,7 +13,8 @@ from apogeemq.client.consuming.group_rules import checked_group, from_where, mes
 from apogeemq.client.consuming.incoming import ConsumedMessage, message_of
 from apogeemq.client.consuming.membership import Membership, check_start, strategy_named
 from apogeemq.client.consuming.offset_store import LocalOffsets, OffsetStore, RemoteOffsets, local_folder
-from apogeemq.client.consuming.pushing.delivery import Delivery, OrderedDelivery
+from apogeemq.client.consuming.pushing.delivery import Delivery
+from apogeemq.client.consuming.pushing.ordered_delivery import OrderedDelivery
 from apogeemq.client.consuming.pushing.returning import BroadcastReturns, Returns
 from apogeemq.client.consuming.pushing.running_info import as_properties, running_info, stacks
 from apogeemq.client.consuming.pushing.working import Handler, Handlers
