@@ -128,6 +128,21 @@ async def test_another_broker_may_say_who_is_there(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_a_round_can_be_waited_for_also_when_it_fails_or_the_end_comes(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 2)
+        async with Consumer(it.address, group="G", topic="T") as consumer:
+            await of(consumer).rebalanced()
+            assert queues_of(consumer) == {("broker-a", 0), ("broker-a", 1)}
+            async with refusing(it, RequestCode.GET_CONSUMER_LIST_BY_GROUP) as refused:
+                await of(consumer).rebalanced()
+                assert refused
+            waiting = asyncio.ensure_future(of(consumer).rebalanced())
+            await asyncio.sleep(0)
+        await waiting
+
+
+@in_loop
 async def test_a_queue_that_is_stuck_is_begun_anew(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it:
         await it.make_topic("T", 1)

@@ -179,6 +179,28 @@ async def test_brokers_keep_what_is_persisted(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_a_commit_is_kept_when_it_returns_also_backwards(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        await it.make_topic("T", 2)
+        await producer.send("T", b"x")
+        it.state.groups.put(GroupConfig(group_name="G"), it.state.now_ms())
+        offsets = RemoteOffsets(producer._running, "G")
+        offsets.update(FIRST, 9)
+        await offsets.commit({FIRST: 5, SECOND: 7})
+        assert it.committed("G", "T") == {0: 5, 1: 7}
+        assert (offsets.known(FIRST), offsets.changed) == (5, set())
+        await offsets.commit({FIRST: 2})
+        assert it.committed("G", "T") == {0: 2, 1: 7}
+        with pytest.raises(NoRoute, match="broker-z"):
+            await offsets.commit({MessageQueue("broker-z", 0, "T"): 1, SECOND: 8})
+        assert it.committed("G", "T") == {0: 2, 1: 8}
+    local_ones = await loaded(tmp_path)
+    await local_ones.commit({FIRST: 5})
+    await local_ones.commit({FIRST: 3})
+    assert await (await loaded(tmp_path)).read(FIRST) == 3
+
+
+@in_loop
 async def test_a_release_in_the_midst_of_persisting_loses_nothing(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
         await it.make_topic("T", 1)

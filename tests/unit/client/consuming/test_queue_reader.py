@@ -188,6 +188,30 @@ async def test_a_slave_that_is_suggested_gets_no_commit(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_a_seek_does_not_wait_for_a_pull_and_hears_nothing_of_it(tmp_path: Path) -> None:
+    async with reading(tmp_path, found(5, next_offset=6)) as it:
+        await eventually(lambda: it.held)
+        it.script.append(found(2, next_offset=3))
+        it.reader.seek(2)
+        await eventually(lambda: len(it.asked) == 4)
+        assert (it.asked_offsets, it.offsets) == ([5, 6, 2, 3], [5, 2])
+        await it.reader.stop()
+        it.reader.seek(1)  # is not read here any more
+        assert it.reader.next_offset == 3
+
+
+@in_loop
+async def test_a_reader_that_is_paused_pulls_when_it_is_resumed(tmp_path: Path) -> None:
+    async with reading(tmp_path, found(5, next_offset=6)) as it:
+        it.reader.pause()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert it.asked == []
+        it.reader.resume()
+        await eventually(lambda: it.offsets == [5])
+
+
+@in_loop
 async def test_stopped_in_the_midst_of_a_pull(tmp_path: Path) -> None:
     async with reading(tmp_path) as it:
         await eventually(lambda: it.held)
