@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,3 +18,9 @@ def our_servers(folder: Path) -> Iterator[str]:
         Broker(names.address, work_dir=folder / "broker-a"),
     ):
         yield names.address
+
+
+def complaints(errors: str) -> str:
+    """What a program wrote to stderr, when it is about the program. A busy machine may be late for a server and say so:
+    such a line of a log fails nobody."""
+    return errors if re.search(r"Traceback|Warning|Exception|Fatal|Error", errors) else ""

@@ -7,6 +7,8 @@ import sys
 import textwrap
 from typing import NamedTuple
 
+from tests.our_servers import complaints
+
 _HEAD = """
 import os, signal, sys, threading, time
 from apogeemq.blocking import *
@@ -36,4 +38,4 @@ def program(code: str, address: str) -> subprocess.Popen[str]:
 def run_program(code: str, address: str) -> Ended:
     running = program(code, address)
     output, errors = running.communicate()
-    return Ended(running.returncode, output, errors)
+    return Ended(running.returncode, output, complaints(errors))
