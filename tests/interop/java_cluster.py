@@ -183,7 +183,13 @@ class Servers:
     """A name server and a broker, of ours or Apache's; started on entry, gone on exit."""
 
     def __init__(
-        self, folder: Path, netns: NetNamespace | None, properties: Mapping[str, object], *, are_apaches: bool
+        self,
+        folder: Path,
+        netns: NetNamespace | None,
+        properties: Mapping[str, object],
+        *,
+        are_apaches: bool,
+        version: str = apache.V5,
     ) -> None:
         settings = {
             "messageDelayLevel": " ".join(f"{delay}s" for delay in DELAYS_S),
@@ -196,9 +202,9 @@ class Servers:
         place, broker_place = folder / "namesrv", folder / "broker"
         if are_apaches:
             flags = apache.QUICK_START
-            self.name_server = apache.NameServer(apache.V5, work_dir=place, port=port, netns=netns, jvm_args=flags)
+            self.name_server = apache.NameServer(version, work_dir=place, port=port, netns=netns, jvm_args=flags)
             self.broker = apache.Broker(
-                apache.V5,
+                version,
                 self.name_server.address,
                 work_dir=broker_place,
                 netns=netns,

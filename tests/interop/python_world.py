@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import pytest
+
 from apogeemq.client import (
     ClientOptions,
     ConsumedMessage,
@@ -26,10 +28,13 @@ from apogeemq.client import (
     Producer,
     ProducerOptions,
     PullConsumer,
+    PullOptions,
 )
 from tests.interop.java_cluster import BROKER, Client, Clients, Cluster, Servers, Tools
+from tests.peers import apache
 
 APACHES = "apache"
+APACHES_4 = "apache-4.9"
 OURS = "apogee"
 TEST_SECONDS = 120.0
 
@@ -89,9 +94,10 @@ class World:
         return await self.do(self.java.push, group, {topic: tags}, **args)
 
     async def java_sees(self, topic: str, count: int) -> list[dict[str, Any]]:
-        """What a group of Java's that is new finds in a topic."""
+        """What a group of Java's that is new finds in a topic, as it lies there."""
         reader = await self.java_reader(self.name("java-readers"), topic)
-        return await self.do(reader.received, count)
+        found = await self.do(reader.received, count)
+        return sorted(found, key=lambda message: (message["queue"], message["offset"]))
 
     # -- our client ------------------------------------------------------------------------------------------
 
@@ -121,12 +127,26 @@ class World:
             self.address, group, topic, tags=tags, options=LitePullOptions(**settings), client=client
         )
 
-    def puller(self, group: str = "") -> PullConsumer:
+    def puller(self, group: str = "", **options: Any) -> PullConsumer:
         client = ClientOptions(instance_name=self.name("puller"))
-        return PullConsumer(self.address, group or self.name("pullers"), client=client)
+        group = group or self.name("pullers")
+        return PullConsumer(self.address, group, options=PullOptions(**options), client=client)
 
     def queue(self, topic: str, queue_id: int = 0) -> MessageQueue:
         return MessageQueue(BROKER, queue_id, topic)
+
+    async def settled(self, topic: str, group: str, *java: Client) -> None:
+        """The broker knows that everything has been dealt with: whoever joins now is given nothing old."""
+
+        async def is_so() -> bool:
+            for member in java:
+                await self.do(member.call, "persist")
+            ends = [(await observer.committed(queue), await observer.max_offset(queue)) for queue in queues]
+            return all(committed == end for committed, end in ends)
+
+        async with self.puller(group, joins_group=False) as observer:
+            queues = await observer.fetch_queues(topic)
+            await until(is_so, f"nothing is left for {group}")
 
     # -- the broker ------------------------------------------------------------------------------------------
 
@@ -147,12 +167,17 @@ class Worlds:
 
     def get(self, kind: str) -> World:
         if kind not in self._started:
-            servers = Servers(self._make_folder(kind), self._tools.netns, {}, are_apaches=kind == APACHES)
+            version = apache.V4 if kind == APACHES_4 else apache.V5
+            servers = Servers(self._make_folder(kind), self._tools.netns, {}, are_apaches=kind != OURS, version=version)
             self._stack.enter_context(servers)
             cluster = Cluster(self._tools, servers.name_server, servers.broker)
             cluster.wait_for_route(BROKER)
             self._started[kind] = World(kind, cluster)
         return self._started[kind]
+
+
+also_with_4_9 = pytest.mark.parametrize("world", [APACHES, APACHES_4, OURS], indirect=True)
+"""For tests that Apache's servers of the line before are asked to pass too."""
 
 
 def played(test: Callable[Concatenate[World, P], Coroutine[Any, Any, None]]) -> Callable[..., None]:

@@ -10,7 +10,7 @@ import pytest
 
 from apogeemq.client import Message
 from tests.interop.java_cluster import queue
-from tests.interop.python_world import Inbox, World, messages, played, reading, texts, until
+from tests.interop.python_world import APACHES_4, Inbox, World, also_with_4_9, messages, played, reading, texts, until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
@@ -38,6 +38,7 @@ async def test_a_message_of_java_with_everything(world: World) -> None:
     assert (message.queue.queue_id, message.queue_offset, message.reconsume_times) == (0, sent["offset"], 0)
 
 
+@also_with_4_9
 @played
 async def test_batches_and_packed_bodies_of_java(world: World) -> None:
     """All three ways Java packs bodies; ours is told by the message which it was."""
@@ -55,7 +56,8 @@ async def test_batches_and_packed_bodies_of_java(world: World) -> None:
     )
     batch = [message for message in found if message.body.startswith(b"batch")]
     assert [message.body.decode() for message in sorted(batch, key=lambda m: m.queue_offset)] == texts(30, "batch")
-    assert len({message.message_id for message in batch}) == 30
+    if world.kind != APACHES_4:  # there, Java's name of the batch has become that of each message
+        assert len({message.message_id for message in batch}) == 30
 
 
 @played
@@ -73,6 +75,7 @@ async def test_tags(world: World) -> None:
         assert Counter(inbox.bodies) == Counter(f"{tags} {number}" for tags in wanted for number in range(5))
 
 
+@also_with_4_9
 @played
 async def test_broadcasting(world: World, tmp_path: Path) -> None:
     topic, group = await world.make_topic("broadcast", 4), world.name("everybody")
@@ -136,6 +139,7 @@ async def test_new_groups_begin_at_the_first_message_of_a_young_queue(world: Wor
             await inbox.has(1)
 
 
+@also_with_4_9
 @played
 async def test_offsets_outlive_consumers(world: World) -> None:
     """What was acknowledged does not come again, to us or to Java; what was not comes."""
@@ -164,6 +168,7 @@ async def test_offsets_outlive_consumers(world: World) -> None:
 # -- failures ------------------------------------------------------------------------------------------------
 
 
+@also_with_4_9
 @played
 async def test_what_fails_comes_again_and_ends_in_the_dead_letter_queue(world: World) -> None:
     topic, group = await world.make_topic("refused", 1), world.name("readers")
@@ -212,6 +217,7 @@ async def dead_letter(world: World, group: str) -> dict[str, Any]:
     return found
 
 
+@also_with_4_9
 @played
 async def test_ordered_messages(world: World) -> None:
     """One queue: each waits for the one before, and one that fails is tried again in its place."""

@@ -11,7 +11,7 @@ import pytest
 
 from apogeemq.client import ConsumedMessage
 from tests.interop.java_cluster import Client, bodies
-from tests.interop.python_world import Inbox, World, messages, played, reading, texts, until
+from tests.interop.python_world import Inbox, World, also_with_4_9, messages, played, reading, texts, until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
@@ -55,17 +55,7 @@ async def given(world: World, count: int, *members: Member) -> list[list[str]]:
     return found
 
 
-async def settled(world: World, group: str, *java: Client) -> None:
-    """The broker knows that everything has been dealt with: whoever joins now is given nothing old."""
-
-    async def is_so() -> bool:
-        for member in java:
-            await world.do(member.call, "persist")
-        return "Diff Total: 0" in await world.ask(f"consumerProgress -g {group}")
-
-    await until(is_so, f"nothing is left for {group}")
-
-
+@also_with_4_9
 @played
 async def test_members_join_and_leave(world: World) -> None:
     """Every message comes to one of them, once."""
@@ -82,27 +72,27 @@ async def test_members_join_and_leave(world: World) -> None:
         await shared(world, topic, 4, theirs, shares=[4])
         await send("Java alone")
         await given(world, 40, theirs)
-        await settled(world, group, theirs)
+        await world.settled(topic, group, theirs)
 
         ours = await stack.enter_async_context(reading(world.consumer(group, topic, offset_persist_seconds=0.2)))
         await shared(world, topic, 4, theirs, ours, shares=[2, 2])
         await send("both")
         (_, mine) = await given(world, 80, theirs, ours)
         assert len(mine) == 20
-        await settled(world, group, theirs)
+        await world.settled(topic, group, theirs)
 
         left = theirs
         await world.do(left.leave)
         await shared(world, topic, 4, ours, shares=[4])
         await send("we alone")
         await given(world, 60, ours)
-        await settled(world, group)
+        await world.settled(topic, group)
 
         theirs = await world.java_reader(group, topic)
         await shared(world, topic, 4, ours, theirs, shares=[2, 2])
         await send("both again")
         await given(world, 80 + 20, ours, theirs)
-        await settled(world, group, theirs)
+        await world.settled(topic, group, theirs)
 
         await ours.consumer.stop()
         await shared(world, topic, 4, theirs, shares=[4])
@@ -184,6 +174,7 @@ def check_order(by_queue: dict[int, list[Handling]]) -> None:
             done = max(done, entry.offset)
 
 
+@also_with_4_9
 @played
 async def test_order_is_kept_when_queues_change_hands(world: World) -> None:
     """Join and leave, both ways, while there is much to do: nobody begins before the other has ended."""
@@ -219,7 +210,7 @@ async def test_order_is_kept_when_queues_change_hands(world: World) -> None:
         await world.do(theirs.leave)
         await shared(world, topic, 4, two, shares=[4])
         await given(world, 3 * 15 * 8, theirs, one, two)
-        await settled(world, group)
+        await world.settled(topic, group)
         check_order(handlings(await world.do(theirs.received, 0), [one, two]))
 
 

@@ -11,7 +11,7 @@ from apogeemq.client import LitePullConsumer, Message, PullStatus, ReceivedMessa
 from apogeemq.errors import OffsetIllegal
 from apogeemq.runtime.clock import now_ms
 from tests.interop.java_cluster import bodies, queue
-from tests.interop.python_world import World, messages, played, texts, until
+from tests.interop.python_world import APACHES_4, World, also_with_4_9, messages, played, texts, until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
@@ -59,6 +59,7 @@ async def test_a_lite_pull_group_of_java_and_us(world: World) -> None:
         assert Counter(await polled(ours, 8)) == Counter(texts(8, "alone"))
 
 
+@also_with_4_9
 @played
 async def test_assign_seek_pause_and_commit(world: World) -> None:
     topic, group = await world.make_topic("assigned", 2), world.name("readers")
@@ -80,12 +81,15 @@ async def test_assign_seek_pause_and_commit(world: World) -> None:
         assert await polled(ours, 1) == ["to the first"]
         ours.resume(second)
         assert await polled(ours, 1) == ["to the second"]
-        assert await ours.committed(first) is None
+        # Brokers of the 4.9 line cannot be asked not to make a 0 of nothing.
+        assert await ours.committed(first) == (0 if world.kind == APACHES_4 else None)
         await ours.commit()
         assert (await ours.committed(first), await ours.committed(second)) == (6, 6)
         await ours.seek_to_end(second)
         await fill(world, topic, ["-", "the end"], 2)
         assert sorted(await polled(ours, 2)) == ["-", "the end"]
+    if world.kind == APACHES_4:
+        return  # which Java's lite pull consumer of 5.5 cannot read from
     theirs = await world.do(world.java.lite, group, None, [queue(topic, 0), queue(topic, 1)])
     found = bodies(await world.do(theirs.call, "poll", count=2, timeoutMs=30_000))
     assert sorted(found) == ["-", "the end"]

@@ -8,7 +8,7 @@ import pytest
 
 from apogeemq.client import Message, MessageQueue, ReceivedMessage
 from tests.interop.java_cluster import queue
-from tests.interop.python_world import World, played, until
+from tests.interop.python_world import World, also_with_4_9, played, until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
@@ -33,6 +33,7 @@ def as_javas(mine: ReceivedMessage, theirs: dict[str, Any]) -> bool:
     return form == {name: theirs[name] for name in form}
 
 
+@also_with_4_9
 @played
 async def test_a_topic_is_made(world: World) -> None:
     topic = world.name("made")
@@ -67,6 +68,7 @@ async def test_offsets(world: World) -> None:
         assert await producer.max_offset(where) == 2
 
 
+@also_with_4_9
 @played
 async def test_messages_by_id_and_key(world: World) -> None:
     topic = await world.make_topic("asked", 2)

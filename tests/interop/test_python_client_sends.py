@@ -15,7 +15,7 @@ from apogeemq.model.flags import COMPRESSED
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.compression import FLAGS, LZ4, ZLIB, ZSTD
 from tests.interop.java_cluster import bodies
-from tests.interop.python_world import World, messages, played, texts
+from tests.interop.python_world import World, also_with_4_9, messages, played, texts
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
@@ -29,6 +29,7 @@ def described(body: bytes) -> str:
     return f"{len(body)} bytes, sha1 {hashlib.sha1(body).hexdigest()}"
 
 
+@also_with_4_9
 @played
 async def test_a_message_with_everything(world: World) -> None:
     topic = await world.make_topic("everything", 2)
@@ -44,6 +45,7 @@ async def test_a_message_with_everything(world: World) -> None:
     assert found["sysFlag"] == 0
 
 
+@also_with_4_9
 @played
 async def test_all_ways_to_send(world: World) -> None:
     topic = await world.make_topic("ways")
@@ -96,6 +98,7 @@ async def test_a_delayed_message(world: World) -> None:
 
 
 @pytest.mark.parametrize("compression", [ZLIB, LZ4, ZSTD])
+@also_with_4_9
 @played
 async def test_compressed_bodies(world: World, compression: str) -> None:
     topic = await world.make_topic("compressed", 1)
@@ -122,9 +125,10 @@ async def test_a_namespace(world: World) -> None:
     settings = {"namespace": topic.partition("%")[0]}
     reader = await world.do(world.java.push, world.name("tenants"), {name: "*"}, settings)
     found = await world.do(reader.received, 2)
-    assert [(message["body"], message["topic"]) for message in found] == [("ours", name), ("batch", name)]
+    assert sorted((message["body"], message["topic"]) for message in found) == [("batch", name), ("ours", name)]
 
 
+@also_with_4_9
 @played
 async def test_the_largest_message(world: World) -> None:
     topic = await world.make_topic("large", 1)
@@ -139,6 +143,7 @@ async def test_the_largest_message(world: World) -> None:
     assert bodies(await world.java_sees(topic, 1)) == [described(body)]
 
 
+@also_with_4_9
 @played
 async def test_a_topic_is_made_by_the_first_message(world: World) -> None:
     topic = world.name("unheard-of")
@@ -147,8 +152,8 @@ async def test_a_topic_is_made_by_the_first_message(world: World) -> None:
         assert len(await producer.queues(topic)) == 3
     assert Counter(result.queue.queue_id for result in results) == {0: 2, 1: 2, 2: 2}
     assert Counter(bodies(await world.java_sees(topic, 6))) == Counter(texts(6))
-    status = await world.ask(f"topicStatus -t {topic}")
-    assert status.count("broker-a") == 3, status
+    route = await world.ask(f"topicRoute -t {topic}")
+    assert '"readQueueNums":3' in route.replace(" ", ""), route
 
 
 @played

@@ -45,9 +45,11 @@ def shape(command: Command) -> dict[str, Any]:
         if name not in DIFFERENCES.get(RequestCode(command.code), ())
     }
     if "i" in fields:
-        fields["i"] = {
-            name: "…" if name == "UNIQ_KEY" else value for name, value in decode_properties(fields["i"]).items()
-        }
+        properties = decode_properties(fields["i"])
+        if command.code == RequestCode.SEND_BATCH_MESSAGE:
+            # Java names the whole batch; brokers of the 4.9 line then give that name to every message of it.
+            properties.pop("UNIQ_KEY", None)
+        fields["i"] = {name: "…" if name == "UNIQ_KEY" else value for name, value in properties.items()}
     return {**fields, "flag": command.flag, "version": command.version, "codec": command.codec}
 
 
