@@ -28,6 +28,8 @@ from apogeemq.runtime.clock import now_ms
 from apogeemq.runtime.tasks import Tasks
 
 DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
+# After so many messages in a row the loop has its turn: else nobody would read answers while a program goes on sending.
+_TURN: Final = 64
 
 
 class Producer(TopicQueries):
@@ -57,6 +59,7 @@ class Producer(TopicQueries):
             self._send_checked_batch, self.options.linger_seconds, self.options.batch_bytes, self._window.leave
         )
         self._sending: set[asyncio.Future[SendResult]] = set()
+        self._begun_in_a_row = 0
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -147,6 +150,10 @@ class Producer(TopicQueries):
         Waits only while too much is on its way. With `linger_seconds`, messages that may be are put into batches.
         """
         self._running  # noqa: B018  WrongState before anything waits
+        self._begun_in_a_row += 1
+        if self._begun_in_a_row >= _TURN:
+            self._begun_in_a_row = 0
+            await asyncio.sleep(0)
         size = len(message.body)
         if not self._window.may_enter(size):
             await self._window.enter(size)

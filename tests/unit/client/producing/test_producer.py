@@ -197,6 +197,15 @@ async def test_many_are_on_their_way_and_all_arrive(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_whoever_sends_without_end_leaves_others_their_turn(tmp_path: Path) -> None:
+    """No answer would be read before the program waits for something else."""
+    async with cluster(tmp_path) as where, Producer(where.address, group="P") as producer:
+        sending = [await producer.send_soon(Message("T", b"x")) for _ in range(10_000)]
+        assert sending[0].done()
+        await producer.flush()
+
+
+@in_loop
 async def test_no_more_are_on_their_way_than_the_window_holds(tmp_path: Path) -> None:
     options = ProducerOptions(max_in_flight=3)
     async with cluster(tmp_path) as it, Producer(it.address, group="P", options=options) as producer:
