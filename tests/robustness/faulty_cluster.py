@@ -40,11 +40,9 @@ class Faulty:
 
     def options(self, **more: Any) -> ClientOptions:
         """Of a client that nobody else is; it speaks only when it is told to."""
-        return ClientOptions(
-            instance_name=f"faulty-{next(_names)}",
-            address_map={self.real.brokers[name].address: proxy.address for name, proxy in self.brokers.items()},
-            **{"heartbeat_seconds": 3600.0, "route_poll_seconds": 3600.0, "watches_routes": False, **more},
-        )
+        mapped = {self.real.brokers[name].address: proxy.address for name, proxy in self.brokers.items()}
+        quiet = {"heartbeat_seconds": 3600.0, "route_poll_seconds": 3600.0, "watches_routes": False}
+        return ClientOptions(**{"instance_name": f"faulty-{next(_names)}", "address_map": mapped, **quiet, **more})
 
     def producer(self, *, client: ClientOptions | None = None, **options: Any) -> Producer:
         return Producer(

@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 
 _VIP_STEP: Final = -2
 _UNREGISTER_SECONDS: Final = 3.0
+_TELL_AGAIN_SECONDS: Final = 1.0
 
 _numbers = itertools.count(1)
 
@@ -76,6 +77,8 @@ class ClientInstance:
             tls=client_context(tls) if tls.client_enabled else None,
             connect_timeout_seconds=options.connect_timeout_seconds,
             before_send=self._signers(),
+            on_opened=self._connection_opened,
+            on_closed=self._connection_closed,
         )
         self.name_servers = NameServerClient(self.pool, find_source(name_server, os.environ, options.unit_name))
         self.routes = RouteCache(self.pool, self.name_servers, self._route_changed)
@@ -87,6 +90,8 @@ class ClientInstance:
         self._tasks = Tasks()
         self._heard_of: set[str] = set()  # brokers that have had a heartbeat
         self._beating = asyncio.Lock()
+        self._told_again_at: dict[str, float] = {}
+        self._being_told: set[str] = set()  # brokers to which a heartbeat is on its way
         self._is_running = False
 
     # -- members ---------------------------------------------------------------------------------------------
@@ -165,12 +170,40 @@ class ClientInstance:
         heartbeat = Heartbeat(self.client_id, list(self.producers), [data for data in told if data is not None])
         if not heartbeat.producer_groups and not heartbeat.consumers:
             return
+        self._being_told.add(address)
         try:
             await self.calls.heartbeat(address, heartbeat)
             self._heard_of.add(address)
         except ApogeeError as error:
             self._heard_of.discard(address)
             log.warning("no heartbeat to %s: %s", address, error)
+        finally:
+            self._being_told.discard(address)
+
+    def _connection_closed(self, target: str) -> None:
+        """A broker forgets a client with its connection. Consumers are out of their groups until it is told again."""
+        for address in [address for address in self._heard_of if self._mapped(address) == target]:
+            self._heard_of.discard(address)
+            if self.consumers and self._is_running:
+                self._tasks.spawn(self._tell_again(address))
+
+    async def _tell_again(self, address: str) -> None:
+        """At once, but not time after time to a broker that ends every connection."""
+        moment = asyncio.get_running_loop().time()
+        told_at, self._told_again_at[address] = self._told_again_at.get(address), moment
+        if told_at is not None and moment < told_at + _TELL_AGAIN_SECONDS:
+            await asyncio.sleep(_TELL_AGAIN_SECONDS)
+        if address not in self._heard_of:
+            await self._beat(address)
+
+    def _connection_opened(self, target: str) -> None:
+        """Whoever made it, and whenever: the broker hears of us before the next round of heartbeats."""
+        if not self._is_running:
+            return
+        unaware = self.routes.broker_addresses(only_masters=not self.consumers) - self._heard_of - self._being_told
+        for address in unaware:
+            if self._mapped(address) == target:
+                self._tasks.spawn(self._beat(address))
 
     async def _unregister(self, producer_group: str | None, consumer_group: str | None) -> None:
         addresses = tuple(self._heard_of)

@@ -47,6 +47,7 @@ class ConnectionPool:
         connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
         suspect_after_seconds: float = 1.0,
         before_send: Sequence[SendHook] = (),
+        on_opened: Callable[[str], None] = lambda address: None,
         on_closed: Callable[[str], None] = lambda address: None,
     ) -> None:
         self.dispatcher = dispatcher or Dispatcher()
@@ -56,6 +57,7 @@ class ConnectionPool:
         self._tls = tls
         self._connect_timeout_seconds = connect_timeout_seconds
         self.suspect_after_seconds = suspect_after_seconds
+        self._on_opened = on_opened
         self._on_closed = on_closed
         self._channels: dict[str, PooledChannel] = {}
         self._connecting: dict[str, asyncio.Task[PooledChannel]] = {}
@@ -237,6 +239,7 @@ class ConnectionPool:
             channel.abort()
             return
         self._channels[channel.target] = channel
+        self._on_opened(channel.target)
 
     def channel_closed(self, channel: Channel, error: Exception | None) -> None:
         assert isinstance(channel, PooledChannel)
