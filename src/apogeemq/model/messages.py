@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -59,6 +58,23 @@ SYSTEM_PROPERTIES: Final = frozenset(
 class ReceivedMessage:
     """A message as it is stored; body and properties are as they were sent."""
 
+    __slots__ = (
+        "_encoded_properties",
+        "_properties",
+        "body",
+        "born_host",
+        "born_time_ms",
+        "flag",
+        "physical_offset",
+        "queue",
+        "queue_offset",
+        "reconsume_times",
+        "store_host",
+        "store_time_ms",
+        "system_flag",
+        "topic",
+    )
+
     def __init__(
         self,
         topic: str,
@@ -89,10 +105,14 @@ class ReceivedMessage:
         self.system_flag = system_flag
         self.flag = flag
         self._encoded_properties = encoded_properties
+        self._properties: dict[str, str] | None = None
 
-    @cached_property
+    @property
     def properties(self) -> dict[str, str]:
-        return decode_properties(self._encoded_properties.decode(errors="replace"))
+        """Read when they are asked for."""
+        if self._properties is None:
+            self._properties = decode_properties(self._encoded_properties.decode(errors="replace"))
+        return self._properties
 
     @property
     def tags(self) -> str:

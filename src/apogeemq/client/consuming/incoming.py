@@ -28,7 +28,9 @@ Settle = Callable[["ConsumedMessage", int | None], Awaitable[None] | None]
 class ConsumedMessage(ReceivedMessage):
     """A message of a consumer. It is given out again, here or elsewhere, until one of its two methods was called."""
 
-    _settle: Settle | None = None
+    __slots__ = ("_settle",)
+
+    _settle: Settle | None
 
     async def ack(self) -> None:
         """It has been dealt with. Calling it again does nothing."""
@@ -100,7 +102,7 @@ def _unwrapped(batch: ConsumedMessage) -> list[ConsumedMessage]:
         inner = decode_batch(batch.body)
     except ProtocolError:
         return [batch]
-    return [
+    messages = [
         ConsumedMessage(
             batch.topic,
             batch.queue,
@@ -118,6 +120,9 @@ def _unwrapped(batch: ConsumedMessage) -> list[ConsumedMessage]:
         )
         for number, (flag, body, properties) in enumerate(inner)
     ]
+    for message in messages:
+        message.settled_by(None)
+    return messages
 
 
 def message_of(record: Record, queue: MessageQueue, namespace: str = "") -> ConsumedMessage:
@@ -151,6 +156,7 @@ def _message(
         system_flag=system_flag,
         flag=head[4],
     )
+    message.settled_by(None)
     if topic.startswith(RETRY_PREFIX):  # the program knows it by the topic it was first sent to
         message.topic = message.properties.get(names.RETRY_TOPIC, topic)
     if namespace:

@@ -68,6 +68,16 @@ class ProcessQueue:
             self.size -= self._unfinished.pop(offset, 0)
         return self.commit_offset
 
+    def finish_one(self, message: ReceivedMessage) -> int:
+        """The same for one: most are finished one by one, in order."""
+        offset = message.queue_offset
+        self._taken.pop(offset, None)
+        self.size -= self._unfinished.pop(offset, 0)
+        order, unfinished = self._order, self._unfinished
+        while order and order[0] not in unfinished:
+            order.popleft()
+        return order[0] if order else self._end
+
     # -- what the program has --------------------------------------------------------------------------------
 
     @property

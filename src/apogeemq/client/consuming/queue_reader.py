@@ -167,7 +167,7 @@ class QueueReader:
 
     def finished(self, message: ConsumedMessage, process: ProcessQueue) -> None:
         """A message is done with; what may be committed is remembered."""
-        offset = process.finish((message,))
+        offset = process.finish_one(message)
         if process is self.process and not process.is_dropped:
             self._reading.offsets.update(self.queue, offset)
             self._has_room.set()

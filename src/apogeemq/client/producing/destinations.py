@@ -72,6 +72,8 @@ class Destinations:
         turn = self._turns.get(topic)
         if turn is None:
             turn = self._turns[topic] = Turn(random.randrange(1024))
+        if not last_broker and not self._options.avoids_slow_brokers:
+            return turn.pick(info.queues)
         last = frozenset((last_broker,)) if last_broker else _NOBODY
         if self._options.avoids_slow_brokers:
             slow = self._faults.unavailable(time.monotonic() * 1000)
