@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apogeemq.client import Message
+from apogeemq.runtime.clock import now_ms
 from tests.interop.java_cluster import queue
 from tests.interop.python_world import APACHES_4, Inbox, World, also_with_4_9, messages, played, reading, texts, until
 
@@ -139,6 +140,33 @@ async def test_new_groups_begin_at_the_first_message_of_a_young_queue(world: Wor
             await inbox.has(1)
 
 
+@pytest.mark.parametrize("world", [APACHES_4], indirect=True)
+@played
+async def test_new_groups_begin_where_they_are_told_in_an_old_queue(world: World) -> None:
+    """Brokers of the 4.9 line can be told that nothing is in memory."""
+    topic = await world.make_topic("old", 1)
+    command = f"updateBrokerConfig -b {world.cluster.broker.address} -k accessMessageInMemoryMaxRatio -v"
+    assert "success" in await world.ask(f"{command} 0")
+    try:
+        async with world.producer() as producer:
+            await producer.send(topic, b"first")
+            sent_ms = now_ms()
+            await until(lambda: now_ms() > sent_ms + 1, "the clock has moved")
+            between = now_ms()
+            await producer.send(topic, b"second")
+            for start, expected in (("first", ["first", "second"]), (between, ["second"])):
+                async with reading(world.consumer(world.name("readers"), topic, start_from=start)) as inbox:
+                    await inbox.has(len(expected))
+                    assert inbox.bodies == expected
+            async with reading(world.consumer(world.name("readers"), topic, start_from="last")) as inbox:
+                await begun(inbox, topic)
+                await producer.send(topic, b"third")
+                await inbox.has(1)
+                assert inbox.bodies == ["third"]
+    finally:
+        assert "success" in await world.ask(f"{command} 40")
+
+
 @also_with_4_9
 @played
 async def test_offsets_outlive_consumers(world: World) -> None:
@@ -233,3 +261,19 @@ async def test_ordered_messages(world: World) -> None:
         inbox.refuses = refuses
         await inbox.has(3)
     assert inbox.bodies == ["a", "refused", "refused", "refused", "b"]
+
+
+@played
+async def test_an_ordered_message_that_fails_too_often_is_a_dead_letter(world: World) -> None:
+    """It holds its queue up until then."""
+    topic, group = await world.make_topic("obstinate", 1), world.name("readers")
+    async with world.producer() as producer:
+        for body in ("a", "bad", "b"):
+            await producer.send(topic, body.encode())
+    consumer = world.consumer(group, topic, ordered=True, max_retries=2, suspend_seconds=0.05)
+    async with reading(consumer) as inbox:
+        inbox.refuses = lambda message: message.body == b"bad"
+        await inbox.has(3)
+        assert inbox.bodies == ["a", "bad", "bad", "bad", "b"]
+        letter = await dead_letter(world, group)
+    assert (letter["body"], letter["properties"]["RETRY_TOPIC"]) == ("bad", topic)

@@ -214,6 +214,29 @@ async def test_order_is_kept_when_queues_change_hands(world: World) -> None:
         check_order(handlings(await world.do(theirs.received, 0), [one, two]))
 
 
+@pytest.mark.parametrize("leaves", [False, True], ids=["others-join", "we-leave"])
+@played
+async def test_nobody_begins_while_we_are_at_a_message(world: World, leaves: bool) -> None:
+    """A handler that takes its time keeps its queue: a member that takes it over begins when it has ended."""
+    topic, group = await world.make_topic("slow", 2), world.name("mixed")
+    async with world.producer() as producer:
+        for number in range(8):
+            await producer.send(topic, b"%d" % number, queue=world.queue(topic, number % 2))
+    consumer = world.consumer(group, topic, ordered=True)
+    async with reading(consumer, hold_seconds=0.7) as ours:
+        await shared(world, topic, 2, ours, shares=[2])
+        await until(lambda: len(ours.messages) >= 2, "we are at a message of each queue")
+        theirs = await world.java_reader(group, topic, orderly=True)
+        if leaves:
+            await consumer.stop()
+            await shared(world, topic, 2, theirs, shares=[2])
+        else:
+            await shared(world, topic, 2, ours, theirs, shares=[1, 1])
+        found = await given(world, 8, ours, theirs)
+        check_order(handlings(await world.do(theirs.received, 0), [ours]))
+    assert Counter(body for inbox in found for body in inbox) == Counter(map(str, range(8)))
+
+
 # -- the broker ----------------------------------------------------------------------------------------------
 
 

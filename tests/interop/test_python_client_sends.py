@@ -162,3 +162,16 @@ async def test_a_topic_that_may_not_be_written_to(world: World) -> None:
     async with world.producer() as producer:
         with pytest.raises(NoRoute, match="may not be written to"):
             await producer.send(topic, b"no")
+
+
+@played
+async def test_everything_over_tls(world: World) -> None:
+    """Servers that have no certificate make one for tests, and take connections of both kinds."""
+    topic = await world.make_topic("secret", 1)
+    client = {"tls": {"tls.enable": "true", "tls.test.mode.enable": "true"}}
+    async with world.producer(client=client) as producer:
+        await producer.send(topic, b"secret")
+        async with world.consumer(world.name("readers"), topic, client=client) as consumer:
+            message = await anext(consumer)
+            await message.ack()
+    assert message.body == b"secret"
