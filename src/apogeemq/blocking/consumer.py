@@ -80,6 +80,7 @@ class Consumer(TopicQueries):
         try:
             await leaving
         finally:
+            self._unwanted.clear()
             self._threads.close()
 
     def __iter__(self) -> Iterator[ConsumedMessage]:

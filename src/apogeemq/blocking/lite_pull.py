@@ -12,6 +12,7 @@ from apogeemq.blocking.pulling import PullingConsumer
 from apogeemq.client.consuming.pulling.queue_listeners import QueueListener
 from apogeemq.client.consuming.rebalance import Strategy
 from apogeemq.client.options import ClientOptions, LitePullOptions
+from apogeemq.errors import WrongState
 from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
 from apogeemq.model.subscriptions import EVERY_TAG
@@ -60,6 +61,10 @@ class LitePullConsumer(PullingConsumer):
         return lambda topic, queues: self._listening.call(lambda: listener(topic, queues))
 
     async def _ended(self, leaving: Coroutine[Any, Any, None]) -> None:
+        if self._unwanted:  # nobody has seen them: the program is not done with all that was polled
+            leaving.close()
+            leaving = self._consumer.__aexit__(WrongState, WrongState("a poll was interrupted"), None)
+            self._unwanted.clear()
         try:
             await leaving
         finally:

@@ -158,6 +158,8 @@ def test_a_message_taken_for_someone_who_was_interrupted_comes_next(address: str
         consumer._keep(first._message)
         consumer._keep(None)
         assert next(consumer).message_id == first.message_id
+        consumer._keep(first._message)
+    assert list(consumer) == []
 
 
 @contextmanager

@@ -207,3 +207,11 @@ def test_an_interrupted_poll_gives_nothing_away(address: str, producer: Producer
         assert consumer.poll(0, max_messages=2) == [message, message]
         assert next(consumer) is message
         assert consumer.poll(0) == []
+
+
+def test_what_was_polled_for_someone_interrupted_is_not_done_at_the_end(address: str, producer: Producer) -> None:
+    send(producer, "unseen", 2)
+    with LitePullConsumer(address, group="unseen", topic="unseen", options=FROM_FIRST) as consumer:
+        consumer._unwanted.extend(polled(consumer, 2))
+    with LitePullConsumer(address, group="unseen", topic="unseen", options=FROM_FIRST) as consumer:
+        assert numbers(polled(consumer, 2)) == [0, 1]
