@@ -25,6 +25,7 @@ from apogeemq.transport.route_watch import watch_routes
 
 log = logging.getLogger(__name__)
 
+_SUSPECT_SECONDS: Final = 1.0  # between two questions that failures give reason for
 _WATCH_SECONDS: Final = 60.0
 _WATCH_PAUSE_SECONDS: Final = 1.0
 _ELSEWHERE_SECONDS: Final = 5.0  # how often to see whether another name server is asked now
@@ -50,6 +51,7 @@ class RouteCache:
         self._is_borrowed: set[str] = set()  # topics whose route is that of the one they will be made like
         self._wanted: dict[str, NewTopic | None] = {}
         self._fetching: dict[str, asyncio.Task[TopicRoute]] = {}
+        self._suspected_at: dict[str, float] = {}
         self._digests: dict[str, str] = {}
         self._topics_changed = asyncio.Event()
         self._is_watch_idle = False
@@ -105,14 +107,20 @@ class RouteCache:
             raise
 
     def refresh_soon(self, topic: str) -> None:
-        """Somebody has reason to think that a route is stale."""
+        """Somebody has reason to think that a route is stale. Asked at once, but not for each of many failures."""
+        now = asyncio.get_running_loop().time()
+        if now - self._suspected_at.get(topic, -_SUSPECT_SECONDS) >= _SUSPECT_SECONDS:
+            self._suspected_at[topic] = now
+            self._fetch_soon(topic)
+
+    def _fetch_soon(self, topic: str) -> None:
         if topic not in self._fetching:
             self._begin_fetch(topic)
 
     def topic_made(self, topic: str) -> None:
         """It may be known to name servers in a moment: a route that was borrowed for it need not serve on."""
         if topic in self._wanted:
-            self.refresh_soon(topic)
+            self._fetch_soon(topic)
 
     async def refresh_all(self) -> None:
         for topic in self.topics:
@@ -199,6 +207,7 @@ class RouteCache:
 
     def _forget(self, topic: str) -> None:
         self._is_borrowed.discard(topic)
+        self._suspected_at.pop(topic, None)
         if self._routes.pop(topic, None) is not None:
             log.info("the topic %s is gone", topic)
             self._changed(topic)
@@ -245,7 +254,7 @@ class RouteCache:
         if route is not None:
             self._take(topic, route, is_borrowed=False)
         elif topic in self._routes and topic not in self._is_borrowed:
-            self.refresh_soon(topic)
+            self._fetch_soon(topic)
 
     async def _until_elsewhere(self, address: str) -> None:
         while self._name_servers.book.current == address:

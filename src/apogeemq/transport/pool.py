@@ -222,6 +222,7 @@ class ConnectionPool:
                         await self._all_closed.wait()
         finally:
             for channel in tuple(self._open):
+                channel.close()  # a farewell may be queued
                 channel.abort()
 
     def descriptors(self) -> list[int]:

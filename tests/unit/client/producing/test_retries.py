@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apogeemq.client import ClientOptions, Message, Producer, ProducerOptions, SendStatus
+from apogeemq.client import ClientOptions, Message, Producer, ProducerOptions, SendStatus, route_cache
 from apogeemq.errors import NoRoute, RemoteRefused, RouteCause, SendFailed
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
@@ -225,16 +225,30 @@ def routes_asked_of(where: Cluster) -> list[str]:
 async def test_the_route_is_asked_for_at_once_after_a_failure(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
         await it.make_topic("T", 1)
-        await producer.send("T", b"x")
+        await it.make_topic("U", 1)
+        for topic in ("T", "U"):
+            await producer.send(topic, b"x")
         asked = routes_asked_of(it)
         refuse_sends(it, "broker-a", ResponseCode.TOPIC_NOT_EXIST)
         with pytest.raises(SendFailed):
             await producer.send("T", b"x")
-        await eventually(lambda: asked)
-        asked.clear()
         with pytest.raises(RemoteRefused):
-            await producer.send("T", b"x", queue=it.queue("T"))
-        await eventually(lambda: asked)
+            await producer.send("U", b"x", queue=it.queue("U"))
+        await eventually(lambda: set(asked) == {"T", "U"})
+
+
+@in_loop
+async def test_many_failures_are_no_flood_of_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route_cache, "_SUSPECT_SECONDS", 3600.0)
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        await it.make_topic("T", 1)
+        await producer.send("T", b"x")
+        asked = routes_asked_of(it)
+        refuse_sends(it, "broker-a", ResponseCode.SYSTEM_BUSY)
+        for _ in range(5):
+            with pytest.raises(SendFailed):
+                await producer.send("T", b"x")
+        assert asked == ["T"]
 
 
 @in_loop
