@@ -194,12 +194,16 @@ class Consumer(TopicQueries):
         return handler
 
     async def run(self, *, concurrency: int = 20) -> None:
-        """Call the handler for every message, so many at once, until the consumer is stopped."""
+        """Call the handler for every message, so many at once, until the consumer is stopped.
+
+        Cancelled, as by Ctrl-C, it begins nothing new and lets handlers at work finish, as long as the options say.
+        """
         if self._handler is None:
             raise WrongState(f"the consumer {self.group} has no handler; decorate one with @consumer.on_message")
         if concurrency < 1:
             raise ConfigError(f"concurrency={concurrency}: expected 1 or more handlers at once")
-        await self._handlers.run(self._handler, self._running_delivery.take, concurrency)
+        take, grace_seconds = self._running_delivery.take, self.options.stop_grace_seconds
+        await self._handlers.run(self._handler, take, concurrency, grace_seconds)
 
     @property
     def _running(self) -> ClientInstance:

@@ -15,8 +15,17 @@ from apogeemq.runtime.clock import monotonic_ms
 log = logging.getLogger(__name__)
 
 Handler = Callable[[ConsumedMessage], Awaitable[None]]
+Take = Callable[[], Awaitable[ConsumedMessage | None]]
 
 _LAST_SECONDS: Final = 1.0  # for a handler that was cancelled
+
+
+class _Workers:
+    """Of one run."""
+
+    def __init__(self) -> None:
+        self.tasks: list[asyncio.Task[None]] = []
+        self.are_ending = False
 
 
 class Handlers:
@@ -27,22 +36,36 @@ class Handlers:
         self._one_is_done = asyncio.Event()
         self.concurrency = 0
 
-    async def run(
-        self, handler: Handler, take: Callable[[], Awaitable[ConsumedMessage | None]], concurrency: int
-    ) -> None:
-        """Until there are no more messages."""
+    async def run(self, handler: Handler, take: Take, concurrency: int, grace_seconds: float) -> None:
+        """Until there are no more messages. Cancelled, it begins nothing new and waits for handlers at work as
+        `finish` does; cancelled again, it cancels them."""
+        workers = _Workers()
         self.concurrency += concurrency
+        running = asyncio.ensure_future(self._run(workers, handler, take, concurrency))
         try:
-            async with asyncio.TaskGroup() as workers:
-                for _ in range(concurrency):
-                    workers.create_task(self._work(handler, take))
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            workers.are_ending = True
+            for worker in workers.tasks:
+                if worker not in self._at_work:
+                    worker.cancel()
+            await self.finish(grace_seconds)
+            raise
         finally:
             self.concurrency -= concurrency
+            if not running.done():
+                running.cancel()
+                await asyncio.wait((running,))
 
-    async def _work(self, handler: Handler, take: Callable[[], Awaitable[ConsumedMessage | None]]) -> None:
+    async def _run(self, workers: _Workers, handler: Handler, take: Take, concurrency: int) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(concurrency):
+                workers.tasks.append(group.create_task(self._work(workers, handler, take)))
+
+    async def _work(self, workers: _Workers, handler: Handler, take: Take) -> None:
         own = asyncio.current_task()
         assert own is not None
-        while (message := await take()) is not None:
+        while not workers.are_ending and (message := await take()) is not None:
             self._at_work.add(own)
             try:
                 await _call(handler, message)
