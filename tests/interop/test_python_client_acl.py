@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from apogeemq.client import ClientOptions, Consumer, ConsumerOptions, Message, Producer, ProducerOptions
-from apogeemq.errors import NoRoute, RemoteRefused, SendFailed
+from apogeemq.errors import NoRoute, RemoteRefused, RouteCause, SendFailed
 from apogeemq.protocol.codes import ResponseCode
 from tests.peers import apache
 from tests.peers.netns import NetNamespace
@@ -196,5 +196,15 @@ def test_an_account_does_only_what_it_may(guarded: Guarded) -> None:
                 await producer.create_topic("Another")
         async with guarded.producer(OVERSEER) as producer:
             await producer.send("ReadOnly", b"x")
+
+    guarded.play(scenario())
+
+
+def test_why_a_topic_has_no_route(guarded: Guarded) -> None:
+    async def scenario() -> None:
+        async with guarded.producer(WORKER) as producer:
+            with pytest.raises(NoRoute) as caught:
+                await producer.subscribe_queues("Unknown")
+            assert caught.value.cause is RouteCause.NOT_YET
 
     guarded.play(scenario())

@@ -216,3 +216,33 @@ async def test_a_list_that_never_changes_is_not_fetched_again() -> None:
         for _ in range(1000):
             names.tick()
         assert len(asyncio.all_tasks()) == 1
+
+
+@on_each_loop
+async def test_it_tells_how_each_name_server_failed_when_last_asked() -> None:
+    unused, down = unused_address()
+    with unused:
+        async with serving() as running, pooled() as pool:
+            async with client(ListedAddresses(f"{down};{running.address}"), pool) as names:
+                assert names.describe() == "no address is known yet"
+                await names.request(ECHO)
+                assert names.describe().startswith(f"{down} (cannot connect to {down}: ")
+                assert names.describe().endswith(f"{running.address} (no answer yet)")
+            async with client(ChangingSource(), pool) as names:
+                with pytest.raises(NoNameServer):
+                    await names.request(ECHO)
+                assert names.describe() == "the source is dry"
+
+
+@on_each_loop
+async def test_after_the_end_no_list_is_fetched() -> None:
+    unused, down = unused_address()
+    with unused:
+        async with pooled() as pool:
+            source = ChangingSource(down)
+            async with client(source, pool) as names:
+                await names.refresh()
+            with pytest.raises(NoNameServer):
+                await names.request(ECHO)
+            assert source.fetched == 1
+            assert len(asyncio.all_tasks()) == 1
