@@ -127,7 +127,8 @@ async def test_a_cancelled_program_stops_its_consumer(tmp_path: Path) -> None:
 async def test_a_cancelled_run_leaves_the_message_for_another(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it:
         await fill(it, "T", 1, queues=1)
-        consumer = Consumer(it.address, group="G", topic="T", options=FROM_FIRST)
+        options = ConsumerOptions(start_from="first", stop_grace_seconds=0.01)
+        consumer = Consumer(it.address, group="G", topic="T", options=options)
         working = asyncio.Event()
 
         @consumer.on_message

@@ -189,6 +189,62 @@ async def test_handlers_that_do_not_finish_are_cancelled_and_their_messages_come
             assert (await anext(another)).body == b"0"
 
 
+class AtWork:
+    """A consumer whose handler waits until it is told to end."""
+
+    def __init__(self, address: str, options: ConsumerOptions) -> None:
+        self.consumer = Consumer(address, group="G", topic="T", options=options)
+        self.began, self.may_end = asyncio.Event(), asyncio.Event()
+        self.ends: list[str] = []
+        self.consumer.on_message(self._handle)
+
+    async def _handle(self, message: ConsumedMessage) -> None:
+        self.began.set()
+        try:
+            await self.may_end.wait()
+            self.ends.append("finished")
+        except asyncio.CancelledError:
+            self.ends.append("cancelled")
+            raise
+
+
+@in_loop
+async def test_a_run_that_is_cancelled_lets_handlers_finish(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 3, queues=1)
+        it_works = AtWork(it.address, patient(60))
+        async with it_works.consumer:
+            running = asyncio.ensure_future(it_works.consumer.run(concurrency=2))
+            await it_works.began.wait()
+            running.cancel()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not running.done()
+            it_works.may_end.set()
+            await asyncio.wait((running,))
+            assert running.cancelled()
+        assert set(it_works.ends) == {"finished"}
+        assert it.committed("G", "T") == {0: len(it_works.ends)}
+
+
+@in_loop
+async def test_a_run_that_is_cancelled_twice_does_not_wait(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 1, queues=1)
+        it_works = AtWork(it.address, patient(60))
+        async with it_works.consumer:
+            running = asyncio.ensure_future(it_works.consumer.run())
+            await it_works.began.wait()
+            running.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            running.cancel()
+            await asyncio.wait((running,))
+            assert running.cancelled()
+        assert it_works.ends == ["cancelled"]
+        assert it.committed("G", "T").get(0, 0) == 0
+
+
 @in_loop
 async def test_a_handler_may_stop_its_consumer(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it:
