@@ -35,12 +35,15 @@ class Accumulator:
         self._linger_seconds = linger_seconds
         self._max_bytes = max_bytes
         self._ended = ended
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._growing: dict[tuple[str, bool], _Batch] = {}
         self._sending: set[asyncio.Task[None]] = set()
 
     def add(self, message: Message) -> asyncio.Future[SendResult]:
         """The result its message will have; the batch is sent without anybody waiting for it."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:  # asked for once: each time is a call of the system
+            loop = self._loop = asyncio.get_running_loop()
         key = (message.topic, message.waits_for_store)
         size = len(message.body)
         batch = self._growing.get(key)

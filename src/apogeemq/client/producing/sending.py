@@ -30,6 +30,7 @@ class Begun(NamedTuple):
 
 class Sending:
     def __init__(self, instance: ClientInstance, options: ProducerOptions, destinations: Destinations) -> None:
+        self._loop = asyncio.get_running_loop()  # asked for once: each time is a call of the system
         self._instance = instance
         self._options = options
         self._destinations = destinations
@@ -41,7 +42,7 @@ class Sending:
         self, outgoing: Outgoing, message: Message, queue: MessageQueue | QueueSelector | None, seconds: float
     ) -> SendResult:
         """Where nothing goes wrong, the first attempt is all there is."""
-        deadline = asyncio.get_running_loop().time() + seconds
+        deadline = self._loop.time() + seconds
         begun = self._first(outgoing, message, seconds) if queue is None else None
         if begun is not None:
             try:
@@ -54,7 +55,7 @@ class Sending:
 
     def begin(self, outgoing: Outgoing, message: Message) -> asyncio.Future[SendResult]:
         """Send without waiting. A task is made only where something must be waited for, or done again."""
-        loop, seconds = asyncio.get_running_loop(), self._options.send_timeout_seconds
+        loop, seconds = self._loop, self._options.send_timeout_seconds
         deadline = loop.time() + seconds
         begun = self._first(outgoing, message, seconds)
         if begun is None:
@@ -119,7 +120,7 @@ class Sending:
         deadline: float,
         begun: Begun | None = None,
     ) -> SendResult:
-        loop, destinations = asyncio.get_running_loop(), self._destinations
+        loop, destinations = self._loop, self._destinations
         info = destinations.known(outgoing.topic)
         if info is None or not info.queues:
             info = await destinations.queues(outgoing.topic, deadline)
@@ -183,7 +184,7 @@ class Sending:
             answer = await begun.answer
             if answer.code != ResponseCode.GO_AWAY:
                 return self._result(outgoing, queue, send_answer(answer, begun.address))
-        seconds = max(deadline - asyncio.get_running_loop().time(), 0.0)
+        seconds = max(deadline - self._loop.time(), 0.0)
         outgoing.header.queue_id, outgoing.header.broker_name = queue.queue_id, queue.broker_name
         address = self._destinations.address(queue)
         most = self._for_one_attempt(seconds, retries_left)
