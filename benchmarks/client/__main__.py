@@ -42,7 +42,7 @@ round.
   standard library's loop too.
 - Bodies have 128 bytes, topics eight queues (Kafka: partitions). Servers and clients share the machine's cores, so that
   *messages per CPU-second*, which counts the CPU time of the client's process alone (all its threads), says more
-  about a client than *messages per second*.
+  about a client than *messages per second*. A million microseconds divided by it is the CPU time of one message.
 - *n in flight*: n loops, each of which sends one message and waits for its answer. *Automatic batches*: the program
   hands message after message to the client, which puts them together (up to 32 KiB or 10 ms); every answer is looked
   at. The two other Python clients of RocketMQ cannot do that.
