@@ -27,9 +27,11 @@ class Locks(NamedTuple):
 class QueueLocks:
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
+        self._may_be_held: set[MessageQueue] = set()  # asked for, and not given back: an answer may never be seen
 
     async def lock(self, queues: Sequence[MessageQueue]) -> Locks:
         locks = Locks(set(), set())
+        self._may_be_held.update(queues)
         for address, some in self._by_master(queues).items():
             try:
                 instance = self._reading.instance
@@ -39,9 +41,15 @@ class QueueLocks:
             else:
                 locks.held.update(held)
                 locks.refused.update(set(some).difference(held))
+        self._may_be_held -= locks.refused
         return locks
 
+    async def unlock_all(self) -> None:
+        """Also those that were asked for when we were cancelled. With a connection there is nothing to wait for."""
+        await self.unlock(tuple(self._may_be_held))
+
     async def unlock(self, queues: Sequence[MessageQueue]) -> None:
+        self._may_be_held.difference_update(queues)
         for address, some in self._by_master(queues).items():
             with contextlib.suppress(ApogeeError):
                 instance = self._reading.instance

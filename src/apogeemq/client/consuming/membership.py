@@ -75,10 +75,13 @@ class Membership:
         try:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         finally:
-            await asyncio.gather(
-                *(self._give_up(self.readers.pop(queue)) for queue in tuple(self.readers)),
-                *(task for _, task in self._leaving.values()),
-            )
+            try:
+                await asyncio.gather(
+                    *(self._give_up(self.readers.pop(queue)) for queue in tuple(self.readers)),
+                    *(task for _, task in self._leaving.values()),
+                )
+            finally:
+                await self._locks.unlock_all()  # or nobody could read them for a minute
 
     def pause(self) -> None:
         """No more pulls; what is here is still handed out."""
