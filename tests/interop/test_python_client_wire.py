@@ -34,7 +34,9 @@ DIFFERENCES: dict[RequestCode, set[str]] = {
 
 
 def asked(tap: WireTap, code: RequestCode) -> list[Command]:
-    return [command for command in (*tap.asked_names, *tap.asked) if command.code == code]
+    """Not of retry topics: clients find those sooner or later."""
+    commands = [command for command in (*tap.asked_names, *tap.asked) if command.code == code]
+    return [command for command in commands if not command.fields().get("topic", "").startswith("%RETRY%")]
 
 
 def shape(command: Command) -> dict[str, Any]:
