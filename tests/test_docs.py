@@ -78,3 +78,9 @@ def _is_there(name: str) -> bool:
     """In the tree, in the package, or in the folder that a row has named before."""
     roots = (ROOT, SOURCE, SOURCE / "broker", ROOT / "tests" / "unit" / "broker")
     return any(any(root.glob(name.rstrip("/"))) for root in roots)
+
+
+def test_every_failure_that_is_tested_is_described() -> None:
+    files = (ROOT / "tests" / "robustness").glob("test_client_*.py")
+    tested = {name for file in files for name in re.findall(r"def (test_\w+)", file.read_text())}
+    assert tested - set(_QUOTED.findall(page("client-failures.md"))) == set()
