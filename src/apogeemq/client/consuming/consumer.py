@@ -84,6 +84,7 @@ class Consumer(TopicQueries):
         self._tasks = Tasks()
         self._started_ms = 0
         self._has_ended = False
+        self._is_over = asyncio.Event()
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -145,10 +146,20 @@ class Consumer(TopicQueries):
 
     async def stop(self) -> None:
         """Leaves the group. Handlers at work may finish, as long as the options say; what was acknowledged by then is
-        kept, what was not comes to another member."""
+        kept, what was not comes to another member. When this returns it is over, whoever began it; only a handler
+        that is waited for does not wait itself."""
         instance, is_first, self._has_ended = self._instance, not self._has_ended, True
-        if instance is None or not is_first:
+        if instance is None:
             return
+        if is_first:
+            try:
+                await self._leave(instance)
+            finally:
+                self._is_over.set()
+        elif not self._handlers.are_calling:
+            await self._is_over.wait()
+
+    async def _leave(self, instance: ClientInstance) -> None:
         if self._delivery is not None:
             self._delivery.close()
         if self._membership is not None:
@@ -163,8 +174,10 @@ class Consumer(TopicQueries):
             leaving.push_async_callback(self._handlers.finish, self.options.stop_grace_seconds)
 
     async def _forget_instance(self, instance: ClientInstance) -> None:
-        self._instance = None
-        await instance.remove_consumer(self)
+        try:
+            await instance.remove_consumer(self)
+        finally:
+            self._instance = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -247,7 +260,11 @@ class Consumer(TopicQueries):
     async def unsubscribe(self, topic: str) -> None:
         """Want this topic no more; what was acknowledged is kept."""
         instance, membership = self._running, self._running_membership
-        if self._subscriptions.remove(topic) is not None:
+        name = self._subscriptions.remove(topic)
+        if name is not None:
+            for queue, reader in membership.readers.items():
+                if queue.topic == name:
+                    reader.halt()
             await membership.rebalanced()
             await instance.heartbeat()
 

@@ -183,7 +183,8 @@ class Membership:
     async def _adopt(self, topic: str, own: Sequence[MessageQueue]) -> bool:
         moment_ms = monotonic_ms()
         for queue, reader in tuple(self.readers.items()):
-            if queue.topic == topic and (queue not in own or reader.process.is_pull_expired(moment_ms)):
+            is_stuck = reader.process.is_pull_expired(moment_ms) or not reader.process.may_hand_out
+            if queue.topic == topic and (queue not in own or is_stuck):
                 await self._remove(queue)
         new = [queue for queue in own if queue not in self.readers and queue not in self._leaving]
         new_locked = (await self._locks.lock(new)).held if self._reading.uses_locks and new else set(new)

@@ -66,6 +66,25 @@ async def test_other_tags(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_a_topic_that_is_left_and_taken_again_at_once(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 2, queues=1)
+        wanted = {"T": "*", "U": "*"}
+        await it.make_topic("U", 1)
+        async with Consumer(it.address, group="G", subscriptions=wanted, options=FROM_FIRST) as consumer:
+            first, second = await taken(consumer, 2)
+            leaving = asyncio.ensure_future(consumer.unsubscribe("T"))
+            await asyncio.sleep(0)
+            await first.ack()  # it counts still
+            await asyncio.gather(leaving, consumer.subscribe("T"))
+            again = await anext(consumer)
+            assert (again.queue_offset, again.body) == (1, second.body)
+            await again.ack()
+            await fill(it, "T", 1, queues=1, first=2)
+            assert (await anext(consumer)).body == b"2"
+
+
+@in_loop
 async def test_a_topic_that_is_not_there_changes_nothing(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it:
         await it.make_topic("T", 1)

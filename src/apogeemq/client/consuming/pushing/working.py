@@ -95,6 +95,11 @@ class Handlers:
             log.warning("%d handlers were cancelled; their messages will come again", len(late))
             await asyncio.wait(late, timeout=_LAST_SECONDS)
 
+    @property
+    def are_calling(self) -> bool:
+        """Whether the caller is one of them."""
+        return asyncio.current_task() in self._at_work
+
     def _others(self) -> set[asyncio.Task[object]]:
         own = asyncio.current_task()
         return {task for task in self._at_work if task is not own}

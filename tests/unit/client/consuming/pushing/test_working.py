@@ -264,6 +264,47 @@ async def test_a_handler_may_stop_its_consumer(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_whoever_stops_it_again_waits_for_the_end(tmp_path: Path) -> None:
+    """As a program does whose consumer is stopped by a signal: it must not go before the offsets are kept."""
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 1, queues=1)
+        it_works = AtWork(it.address, patient(60))
+        await it_works.consumer.start()
+        running = asyncio.ensure_future(it_works.consumer.run(concurrency=1))
+        await it_works.began.wait()
+        first, second = (asyncio.ensure_future(it_works.consumer.stop()) for _ in range(2))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not first.done() and not second.done()
+        it_works.may_end.set()
+        await second
+        assert first.done()
+        assert it.committed("G", "T") == {0: 1}
+        await it_works.consumer.stop()
+        await running
+
+
+@in_loop
+async def test_handlers_that_stop_it_all_at_once_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 4, queues=4)
+        consumer = Consumer(it.address, group="G", topic="T", options=patient(60))
+        at_work = 0
+
+        @consumer.on_message
+        async def handle(message: ConsumedMessage) -> None:
+            nonlocal at_work
+            at_work += 1
+            await eventually(lambda: at_work == 4)
+            await message.ack()
+            await consumer.stop()
+
+        async with consumer:
+            await consumer.run(concurrency=4)
+        assert it.committed("G", "T") == dict.fromkeys(range(4), 1)
+
+
+@in_loop
 async def test_an_ordered_queue_is_handed_over_when_its_message_is_settled(tmp_path: Path) -> None:
     def member(name: str) -> Consumer:
         return Consumer(it.address, group="G", topic="T", ordered=True, options=FROM_FIRST, client=named(name))
