@@ -63,13 +63,11 @@ class ProcessQueue:
     def finish(self, messages: Iterable[ReceivedMessage]) -> int:
         """These are done with. Gives the offset that may be committed; NOTHING_TO_COMMIT when none ever came."""
         for message in messages:
-            offset = message.queue_offset
-            self._taken.pop(offset, None)
-            self.size -= self._unfinished.pop(offset, 0)
+            self.finish_one(message)
         return self.commit_offset
 
     def finish_one(self, message: ReceivedMessage) -> int:
-        """The same for one: most are finished one by one, in order."""
+        """The same for one."""
         offset = message.queue_offset
         self._taken.pop(offset, None)
         self.size -= self._unfinished.pop(offset, 0)
