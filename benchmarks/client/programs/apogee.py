@@ -57,13 +57,13 @@ async def consume(name_server: str, job: Job) -> dict[str, Any]:
         return counted.result()
 
 
-_DO = {"send": send, "batch": batch, "soon": soon, "consume": consume}
+DO = {"send": send, "batch": batch, "soon": soon, "consume": consume}
 
 
 def main(name_server: str, loop: str = "uvloop") -> None:
     run = asyncio.run if loop == "asyncio" else uvloop.run
     for job in jobs():
-        answer(run(_DO[job.do](name_server, job)))
+        answer(run(DO[job.do](name_server, job)))
 
 
 if __name__ == "__main__":
