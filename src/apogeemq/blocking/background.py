@@ -29,7 +29,7 @@ STOP_SECONDS: Final = 5.0
 _JOIN_SECONDS: Final = 2.0
 _FOR_EVER: Final = -1.0
 # A signal that comes a moment before the main thread falls asleep does not wake it, so it looks up now and then.
-_LOOK_UP_SECONDS: Final = 0.5
+_LOOK_UP_SECONDS: Final = 0.1
 _ENDING: Final = "no more calls: the process is ending"
 
 
@@ -37,37 +37,54 @@ Stop = Callable[[], Coroutine[Any, Any, None]]
 
 
 class _Call(Generic[T]):
-    """Work of the loop that one thread waits for."""
+    """Work of the loop that one thread waits for.
 
-    def __init__(self, work: Coroutine[Any, Any, T], on_unwanted: Callable[[T], None] | None) -> None:
+    The task belongs to the loop's thread, its end too: what Python does on that occasion would swallow an interruption
+    of the thread that waits.
+    """
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, T]], on_unwanted: Callable[[T], None] | None) -> None:
         self._work = work
         self._on_unwanted = on_unwanted
         self._task: asyncio.Task[T] | None = None
         self._is_interrupted = False
+        self._results: list[T] = []
+        self._error: BaseException | None = None
+        self._has_ended = False
         self._ended = threading.Lock()  # taken until the work has ended
         self._ended.acquire()
 
+    # -- in the loop -----------------------------------------------------------------------------------------
+
     def begin(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._work)
+        self._task = asyncio.get_running_loop().create_task(_carried_out(self._work))
         self._task.add_done_callback(self._end)
 
+    def interrupt(self) -> None:
+        self._is_interrupted = True
+        if self._has_ended:
+            self._give_back()
+        elif self._task is not None:
+            self._task.cancel()
+
     def _end(self, task: asyncio.Task[T]) -> None:
-        self._ended.release()
+        self._task = None
+        if task.cancelled():
+            self._error = WrongState("the call was given up: its process or its client has come to an end")
+        elif (error := task.exception()) is not None:
+            self._error = error
+        else:
+            self._results.append(task.result())
+        self._has_ended = True
         if self._is_interrupted:
             self._give_back()
-        elif not task.cancelled():
-            task.exception()  # whoever waits has it
-
-    def interrupt(self) -> None:
-        """In the loop, after `begin`."""
-        self._is_interrupted = True
-        if self._task is not None and not self._task.cancel():
-            self._give_back()
+        self._ended.release()
 
     def _give_back(self) -> None:
-        on_unwanted, self._on_unwanted = self._on_unwanted, None
-        if on_unwanted and self._task and not self._task.cancelled() and self._task.exception() is None:
-            on_unwanted(self._task.result())
+        if self._on_unwanted is not None and self._results:
+            self._on_unwanted(self._results.pop())
+
+    # -- in the thread that waits ----------------------------------------------------------------------------
 
     def wait(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -77,16 +94,16 @@ class _Call(Generic[T]):
             self.has_ended_in(_FOR_EVER)
 
     def has_ended_in(self, seconds: float) -> bool:
-        if not self._ended.acquire(timeout=seconds):
-            return False
-        self._ended.release()
-        return True
+        return self._has_ended or self._ended.acquire(timeout=seconds)
 
     def result(self) -> T:
-        assert self._task is not None
-        if self._task.cancelled():
-            raise WrongState("the call was given up: its process or its client has come to an end")
-        return self._task.result()
+        error, self._error = self._error, None
+        if error is None:
+            return self._results.pop()
+        try:
+            raise error
+        finally:
+            del error  # it knows this frame
 
 
 class BackgroundLoop:
@@ -103,7 +120,7 @@ class BackgroundLoop:
 
     def run(
         self,
-        work: Coroutine[Any, Any, T],
+        work: Callable[[], Coroutine[Any, Any, T]],
         *,
         on_unwanted: Callable[[T], None] | None = None,
         interrupt_seconds: float = INTERRUPT_SECONDS,
@@ -113,7 +130,7 @@ class BackgroundLoop:
         An exception that a signal raises in the waiting thread, KeyboardInterrupt above all, cancels the work; should
         it be done all the same, `on_unwanted` gets its result, in the loop.
         """
-        self._check(work)
+        self._check_caller()
         call = _Call(work, on_unwanted)
         try:
             self.loop.call_soon_threadsafe(call.begin)
@@ -124,12 +141,11 @@ class BackgroundLoop:
             raise
         return call.result()
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Have it finished, and wait for nothing."""
         if self._is_ending:
-            work.close()
             raise WrongState(_ENDING)
-        self.loop.call_soon_threadsafe(self.finish, work)
+        self.loop.call_soon_threadsafe(lambda: self.finish(work()))
 
     def finish(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """In the loop: work that goes on when whoever waits for it is interrupted; the process does not end before."""
@@ -145,18 +161,14 @@ class BackgroundLoop:
     def closed(self, stop: Stop) -> None:
         self._open.discard(stop)
 
-    def _check(self, work: Coroutine[Any, Any, object]) -> None:
-        problem = ""
+    def _check_caller(self) -> None:
         if self._is_ending:
-            problem = _ENDING
-        elif threading.current_thread() is self._thread:
-            problem = (
+            raise WrongState(_ENDING)
+        if threading.current_thread() is self._thread:
+            raise WrongState(
                 "a blocking call from the thread that would have to carry it out would wait for itself; "
                 "a function that chooses queues must not call clients"
             )
-        if problem:
-            work.close()
-            raise WrongState(problem)
 
     def _turn(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -170,7 +182,7 @@ class BackgroundLoop:
 
     def end(self) -> None:
         """For the end of the process: nobody can wait for anything afterwards."""
-        stopping = _Call(self._stop_all(), None)
+        stopping = _Call(self._stop_all, None)
         self.loop.call_soon_threadsafe(stopping.begin)
         stopping.has_ended_in(
             STOP_SECONDS + 2 * _JOIN_SECONDS
@@ -189,6 +201,11 @@ class BackgroundLoop:
             task.cancel()
         if rest:
             await asyncio.wait(rest, timeout=_JOIN_SECONDS)
+
+
+async def _carried_out(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Also when the call itself fails, it fails in the task."""
+    return await work()
 
 
 async def _stopped(stop: Stop) -> None:

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
 from apogeemq import client as asynchronous
 from apogeemq.blocking.handler_threads import HandlerThreads
 from apogeemq.blocking.messages import ConsumedMessage
 from apogeemq.blocking.queries import TopicQueries
+from apogeemq.blocking.twins import Leave
 from apogeemq.client.consuming.incoming import ConsumedMessage as AsyncMessage
 from apogeemq.client.consuming.rebalance import Strategy
 from apogeemq.client.options import ClientOptions, ConsumerOptions
@@ -72,13 +72,13 @@ class Consumer(TopicQueries):
         """Leaves the group. Handlers at work may finish, as long as the options say; what was acknowledged by then is
         kept, what was not comes to another member. A handler that calls this is not waited for."""
         if self._threads.are_calling:
-            self._begin(self._left(self._consumer.stop()))
+            self._begin(lambda: self._left(self._consumer.stop))
         else:
             super().stop()
 
-    async def _ended(self, leaving: Coroutine[Any, Any, None]) -> None:
+    async def _ended(self, leave: Leave) -> None:
         try:
-            await leaving
+            await leave()
         finally:
             self._unwanted.clear()
             self._threads.close()
@@ -88,10 +88,10 @@ class Consumer(TopicQueries):
 
     def __next__(self) -> ConsumedMessage:
         """Waits for a message. Once the consumer was stopped, there are no more."""
-        message = self._call(self._take(), on_unwanted=self._keep)
+        message = self._wait(self._take, on_unwanted=self._keep)
         if message is None:
             raise StopIteration
-        return ConsumedMessage(message, self._begin, self._call)
+        return ConsumedMessage(message, self)
 
     async def _take(self) -> AsyncMessage | None:
         if self._unwanted:
@@ -104,11 +104,11 @@ class Consumer(TopicQueries):
 
     def subscribe(self, topic: str, tags: str = EVERY_TAG) -> None:
         """Want this topic too, or other tags of it. All members of a group must subscribe to the same."""
-        self._call(self._consumer.subscribe(topic, tags))
+        self._call(self._consumer.subscribe, topic, tags)
 
     def unsubscribe(self, topic: str) -> None:
         """Want this topic no more; what was acknowledged is kept."""
-        self._call(self._consumer.unsubscribe(topic))
+        self._call(self._consumer.unsubscribe, topic)
 
     def pause(self) -> None:
         """Pull no more for the time being; what is here already still comes."""
@@ -125,7 +125,7 @@ class Consumer(TopicQueries):
         later when it raises."""
 
         async def handle(message: AsyncMessage) -> None:
-            twin = ConsumedMessage(message, self._begin, self._call)
+            twin = ConsumedMessage(message, self)
             ended = self._threads.run(lambda: handler(twin))
             try:
                 await asyncio.shield(ended)
@@ -147,4 +147,4 @@ class Consumer(TopicQueries):
         """
         if not self._has_handler:
             raise WrongState(f"the consumer {self.group} has no handler; decorate one with @consumer.on_message")
-        self._call(self._consumer.run(concurrency=concurrency), interrupt_seconds=threading.TIMEOUT_MAX)
+        self._wait(lambda: self._consumer.run(concurrency=concurrency), interrupt_seconds=threading.TIMEOUT_MAX)

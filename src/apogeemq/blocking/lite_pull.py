@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from apogeemq import client as asynchronous
 from apogeemq.blocking.handler_threads import ListenerThread
 from apogeemq.blocking.pulling import PullingConsumer
+from apogeemq.blocking.twins import Leave
 from apogeemq.client.consuming.pulling.queue_listeners import QueueListener
 from apogeemq.client.consuming.rebalance import Strategy
 from apogeemq.client.options import ClientOptions, LitePullOptions
@@ -60,13 +60,12 @@ class LitePullConsumer(PullingConsumer):
     def _in_thread(self, listener: QueueListener) -> QueueListener:
         return lambda topic, queues: self._listening.call(lambda: listener(topic, queues))
 
-    async def _ended(self, leaving: Coroutine[Any, Any, None]) -> None:
-        if self._unwanted:  # nobody has seen them: the program is not done with all that was polled
-            leaving.close()
-            leaving = self._consumer.__aexit__(WrongState, WrongState("a poll was interrupted"), None)
-            self._unwanted.clear()
+    async def _ended(self, leave: Leave) -> None:
+        # What nobody has seen was not dealt with, whatever the program says of all that was polled.
+        failure = WrongState("a poll was interrupted") if self._unwanted else None
+        self._unwanted.clear()
         try:
-            await leaving
+            await (leave() if failure is None else self._consumer.__aexit__(WrongState, failure, None))
         finally:
             self._listening.close()
 
@@ -79,15 +78,15 @@ class LitePullConsumer(PullingConsumer):
     def subscribe(self, topic: str, tags: str = EVERY_TAG) -> None:
         """Share the queues of a topic with the other members of the group. When it runs, it has its queues
         afterwards. WrongState after an `assign`; NoRoute when nobody serves the topic."""
-        self._call(self._consumer.subscribe(topic, tags))
+        self._call(self._consumer.subscribe, topic, tags)
 
     def unsubscribe(self, topic: str) -> None:
         """The queues of the topic go to the other members."""
-        self._call(self._consumer.unsubscribe(topic))
+        self._call(self._consumer.unsubscribe, topic)
 
     def assign(self, queues: Iterable[MessageQueue], tags: str = EVERY_TAG) -> None:
         """Read these queues and no others, whoever else reads them. WrongState after a `subscribe`."""
-        self._call(self._consumer.assign(queues, tags))
+        self._call(self._consumer.assign, queues, tags)
 
     @property
     def assignment(self) -> frozenset[MessageQueue]:
@@ -96,14 +95,14 @@ class LitePullConsumer(PullingConsumer):
 
     def on_queues_changed(self, topic: str, listener: QueueListener) -> None:
         """From now on, or from the start, the listener is told when a topic has other queues than before."""
-        self._call(self._consumer.on_queues_changed(topic, self._in_thread(listener)))
+        self._call(self._consumer.on_queues_changed, topic, self._in_thread(listener))
 
     # -- messages --------------------------------------------------------------------------------------------
 
     def poll(self, timeout_seconds: float | None = None, *, max_messages: int | None = None) -> list[ReceivedMessage]:
         """What has been pulled, at most `pull_batch` messages unless told otherwise; waits for the first so long, and
         gives none when none came. Whoever is interrupted here has been given nothing."""
-        return self._call(self._poll(timeout_seconds, max_messages), on_unwanted=self._unwanted.extend)
+        return self._wait(lambda: self._poll(timeout_seconds, max_messages), on_unwanted=self._unwanted.extend)
 
     async def _poll(self, timeout_seconds: float | None, max_messages: int | None) -> list[ReceivedMessage]:
         if self._unwanted:
@@ -116,7 +115,7 @@ class LitePullConsumer(PullingConsumer):
 
     def __next__(self) -> ReceivedMessage:
         """Waits for a message. Once the consumer was stopped, there are no more."""
-        for message in self._call(self._next(), on_unwanted=self._unwanted.extend):
+        for message in self._wait(self._next, on_unwanted=self._unwanted.extend):
             return message
         raise StopIteration
 
@@ -143,19 +142,19 @@ class LitePullConsumer(PullingConsumer):
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """The next message of the queue is the one with this offset, whatever was pulled before. WrongState when the
         queue is not read here, OffsetIllegal when it has no such offset."""
-        self._call(self._consumer.seek(queue, offset))
+        self._call(self._consumer.seek, queue, offset)
 
     def seek_to_beginning(self, *queues: MessageQueue) -> None:
         """To the oldest message that is still there; of all queues that are read here when none is named."""
-        self._call(self._consumer.seek_to_beginning(*queues))
+        self._call(self._consumer.seek_to_beginning, *queues)
 
     def seek_to_end(self, *queues: MessageQueue) -> None:
         """Only what comes from now on; of all queues that are read here when none is named."""
-        self._call(self._consumer.seek_to_end(*queues))
+        self._call(self._consumer.seek_to_end, *queues)
 
     def seek_to_time(self, time_ms: int, *queues: MessageQueue) -> None:
         """To the first message stored at that time or later; of all queues that are read here when none is named."""
-        self._call(self._consumer.seek_to_time(time_ms, *queues))
+        self._call(self._consumer.seek_to_time, time_ms, *queues)
 
     def position(self, queue: MessageQueue) -> int:
         """The offset of the message of this queue that polls give next."""
@@ -167,4 +166,4 @@ class LitePullConsumer(PullingConsumer):
         With offsets, keep those: each is that of the next message to read. When this returns, the brokers have it.
         Raises WrongState for a queue that is not read here any more: what was read of it comes to its new reader.
         """
-        self._call(self._consumer.commit(queues))
+        self._call(self._consumer.commit, queues)

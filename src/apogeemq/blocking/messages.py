@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any
-
+from apogeemq.blocking.twins import BlockingClient
 from apogeemq.client.consuming.incoming import ConsumedMessage as AsyncMessage
 from apogeemq.model.queues import MessageQueue
-
-Work = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class ConsumedMessage:
     """A message of a consumer. It is given out again, here or elsewhere, until one of its two methods was called."""
 
-    __slots__ = ("_begin", "_is_settled", "_message", "_wait")
+    __slots__ = ("_consumer", "_is_settled", "_message")
 
-    def __init__(self, message: AsyncMessage, begin: Work, wait: Work) -> None:
+    def __init__(self, message: AsyncMessage, consumer: BlockingClient) -> None:
         self._message = message
-        self._begin = begin
-        self._wait = wait
+        self._consumer = consumer
         self._is_settled = False
 
     def ack(self) -> None:
         """It has been dealt with. Calling it again does nothing."""
         self._is_settled = True
-        self._begin(self._message.ack())  # no broker is asked: every later call comes after it
+        self._consumer._begin(self._message.ack)  # no broker is asked: every later call comes after it
 
     def retry(self, delay_level: int = 0) -> None:
         """It could not be dealt with: let it come again later, after a delay that grows unless a level is given."""
         self._is_settled = True
-        self._wait(self._message.retry(delay_level))
+        self._consumer._call(self._message.retry, delay_level)
 
     @property
     def is_settled(self) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
 
 from apogeemq import client as asynchronous
 from apogeemq.blocking.outbox import Outbox, share
 from apogeemq.blocking.queries import TopicQueries
+from apogeemq.blocking.twins import Leave
 from apogeemq.client.options import ClientOptions, ProducerOptions
 from apogeemq.client.producing.destinations import QueueSelector
 from apogeemq.client.producing.outgoing import check
@@ -59,17 +59,16 @@ class Producer(TopicQueries):
         The function must not call clients. Raises MessageIllegal, NoRoute, RemoteRefused, SendFailed.
         """
         return self._call(
-            self._producer.send(
-                topic,
-                body,
-                tags=tags,
-                keys=keys,
-                properties=properties,
-                sharding_key=sharding_key,
-                delay_level=delay_level,
-                queue=queue,
-                timeout_seconds=timeout_seconds,
-            )
+            self._producer.send,
+            topic,
+            body,
+            tags=tags,
+            keys=keys,
+            properties=properties,
+            sharding_key=sharding_key,
+            delay_level=delay_level,
+            queue=queue,
+            timeout_seconds=timeout_seconds,
         )
 
     def send_soon(self, message: Message) -> Future[SendResult]:
@@ -81,7 +80,7 @@ class Producer(TopicQueries):
             check(message, self.options)
             if (result := self._outbox.put(message, self._home().loop)) is not None:
                 return result
-        return self._call(self._send_soon(message))
+        return self._call(self._send_soon, message)
 
     async def _send_soon(self, message: Message) -> Future[SendResult]:
         await self._outbox.emptied()  # nobody overtakes
@@ -92,30 +91,31 @@ class Producer(TopicQueries):
 
     def flush(self) -> None:
         """Wait until everything of `send_soon` has its answer, whatever that is."""
-        self._call(self._flush())
+        self._call(self._flush)
 
     async def _flush(self) -> None:
-        await self._producer.flush()
-        while self._outbox.is_busy:  # what waited there for room has it now
-            await asyncio.sleep(0)
+        is_busy = True
+        while is_busy:  # what waits in the outbox for room may have it after this
+            is_busy = self._outbox.is_busy
             await self._producer.flush()
+            await asyncio.sleep(0)
 
-    async def _ended(self, leaving: Coroutine[Any, Any, None]) -> None:
+    async def _ended(self, leave: Leave) -> None:
         try:
             await self._flush()
         finally:
-            await leaving
+            await leave()
 
     def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout_seconds: float | None = None
     ) -> SendResult:
         """Several messages of one topic in one request: a broker takes all or none."""
-        return self._call(self._producer.send_batch(messages, queue=queue, timeout_seconds=timeout_seconds))
+        return self._call(self._producer.send_batch, messages, queue=queue, timeout_seconds=timeout_seconds)
 
     def send_one_way(self, message: Message, *, queue: MessageQueue | None = None) -> None:
         """Send and expect no answer: fast, and nobody knows whether it arrived."""
-        self._call(self._producer.send_one_way(message, queue=queue))
+        self._call(self._producer.send_one_way, message, queue=queue)
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues messages to the topic may go to."""
-        return self._call(self._producer.queues(topic))
+        return self._call(self._producer.queues, topic)

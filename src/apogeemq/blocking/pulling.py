@@ -21,15 +21,15 @@ class PullingConsumer(TopicQueries):
 
     def fetch_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues of a topic that can be read. Raises NoRoute."""
-        return self._call(self._puller.fetch_queues(topic))
+        return self._call(self._puller.fetch_queues, topic)
 
     def committed(self, queue: MessageQueue) -> int | None:
         """Where the group goes on in a queue, as the broker keeps it; None when it has not begun."""
-        return self._call(self._puller.committed(queue))
+        return self._call(self._puller.committed, queue)
 
     def offset_for_time(self, queue: MessageQueue, time_ms: int) -> int:
         """Of the first message stored at that time or later."""
-        return self._call(self._puller.offset_for_time(queue, time_ms))
+        return self._call(self._puller.offset_for_time, queue, time_ms)
 
 
 class PullConsumer(PullingConsumer):
@@ -71,7 +71,7 @@ class PullConsumer(PullingConsumer):
         says so. Raises OffsetIllegal for a negative offset; NoRoute, RemoteRefused and others when brokers fail.
         """
         return self._call(
-            self._consumer.pull(queue, offset, max_messages, tags, max_bytes=max_bytes, wait_seconds=wait_seconds)
+            self._consumer.pull, queue, offset, max_messages, tags, max_bytes=max_bytes, wait_seconds=wait_seconds
         )
 
     def pull_raw(
@@ -86,18 +86,18 @@ class PullConsumer(PullingConsumer):
     ) -> RawPullResult:
         """As `pull`, but the records are not decoded."""
         return self._call(
-            self._consumer.pull_raw(queue, offset, max_messages, tags, max_bytes=max_bytes, wait_seconds=wait_seconds)
+            self._consumer.pull_raw, queue, offset, max_messages, tags, max_bytes=max_bytes, wait_seconds=wait_seconds
         )
 
     def send_back(self, message: ReceivedMessage, delay_level: int = 0) -> None:
         """Let a message come again to the group, through its retry topic, after a delay that grows unless a level is
         given; -1 sends it to the dead letters at once."""
-        self._call(self._consumer.send_back(message, delay_level))
+        self._call(self._consumer.send_back, message, delay_level)
 
     def fetch_consume_offset(self, queue: MessageQueue) -> int | None:
         """Where the group goes on in a queue, as the broker keeps it; None when it has not begun."""
-        return self._call(self._consumer.fetch_consume_offset(queue))
+        return self._call(self._consumer.fetch_consume_offset, queue)
 
     def update_consume_offset(self, queue: MessageQueue, offset: int) -> None:
         """Keep where the group goes on: at the next message to read. When this returns, the broker has it."""
-        self._call(self._consumer.update_consume_offset(queue, offset))
+        self._call(self._consumer.update_consume_offset, queue, offset)

@@ -35,35 +35,35 @@ class TopicQueries(BlockingClient):
         `like` may be the name of a cluster. Succeeds when one broker has made it; name servers hear of it a moment
         later. Raises ConfigError for a name no topic may have, NoRoute when nobody serves `like`.
         """
-        self._call(self._asked.create_topic(topic, queues, like=like, attributes=attributes, system_flag=system_flag))
+        self._call(self._asked.create_topic, topic, queues, like=like, attributes=attributes, system_flag=system_flag)
 
     def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues a producer may send to, as a name server knows them now. Raises NoRoute."""
-        return self._call(self._asked.publish_queues(topic))
+        return self._call(self._asked.publish_queues, topic)
 
     def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues a consumer may read, as a name server knows them now. Raises NoRoute."""
-        return self._call(self._asked.subscribe_queues(topic))
+        return self._call(self._asked.subscribe_queues, topic)
 
     def search_offset(self, queue: MessageQueue, time_ms: int, *, is_upper: bool = False) -> int:
         """The offset of the first message stored at that time or later; of the last of several with `is_upper`."""
-        return self._call(self._asked.search_offset(queue, time_ms, is_upper=is_upper))
+        return self._call(self._asked.search_offset, queue, time_ms, is_upper=is_upper)
 
     def min_offset(self, queue: MessageQueue) -> int:
         """Of the oldest message that is still there."""
-        return self._call(self._asked.min_offset(queue))
+        return self._call(self._asked.min_offset, queue)
 
     def max_offset(self, queue: MessageQueue) -> int:
         """The one the next message will have."""
-        return self._call(self._asked.max_offset(queue))
+        return self._call(self._asked.max_offset, queue)
 
     def earliest_message_time(self, queue: MessageQueue) -> int:
         """When the oldest message that is still there was stored, in ms; -1 when there is none."""
-        return self._call(self._asked.earliest_message_time(queue))
+        return self._call(self._asked.earliest_message_time, queue)
 
     def view_message(self, topic: str, message_id: str) -> ReceivedMessage | None:
         """By the id its producer gave it or by the one that says where it is stored; None when there is none."""
-        return self._call(self._asked.view_message(topic, message_id))
+        return self._call(self._asked.view_message, topic, message_id)
 
     def query_messages(
         self, topic: str, key: str, *, max_count: int = 32, begin_ms: int = 0, end_ms: int = END_OF_TIME_MS
@@ -72,4 +72,4 @@ class TopicQueries(BlockingClient):
 
         A broker that does not answer is left out when another has some; RemoteRefused, ConnectFailed … when none has.
         """
-        return self._call(self._asked.query_messages(topic, key, max_count=max_count, begin_ms=begin_ms, end_ms=end_ms))
+        return self._call(self._asked.query_messages, topic, key, max_count=max_count, begin_ms=begin_ms, end_ms=end_ms)

@@ -6,12 +6,15 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
 from apogeemq.blocking.background import INTERRUPT_SECONDS, BackgroundLoop, background_loop
 from apogeemq.errors import WrongState
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+Leave: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
 class AsyncClient(Protocol):
@@ -44,18 +47,18 @@ class BlockingClient:
     def start(self) -> None:
         """Connect and join. WrongState when it runs already or has ended, or its group is in use in this process."""
         try:
-            self._call(self._twin.start())
+            self._call(self._twin.start)
         except Exception:
             raise
         except BaseException:  # interrupted: nobody would know that it runs
-            self._begin(self._abandoned())
+            self._begin(self._abandoned)
             raise
         self._background = self._home()
         self._background.opened(self._abandoned)
 
     def stop(self) -> None:
         """Finish what is on its way, then leave. In a forked child it does nothing: the client is the parent's."""
-        self._leave(self._twin.stop())
+        self._leave(self._twin.stop)
 
     def __enter__(self) -> Self:
         self.start()
@@ -64,31 +67,27 @@ class BlockingClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._leave(self._twin.__aexit__(kind, error, trace))
+        self._leave(lambda: self._twin.__aexit__(kind, error, trace))
 
-    def _leave(self, leaving: Coroutine[Any, Any, None]) -> None:
-        if self._is_of_parent:
-            leaving.close()
-        else:
-            self._call(self._left(leaving))
+    def _leave(self, leave: Leave) -> None:
+        if not self._is_of_parent:
+            self._call(self._left, leave)
 
-    async def _left(self, leaving: Coroutine[Any, Any, None]) -> None:
+    async def _left(self, leave: Leave) -> None:
         """Once, however many threads ask for it; all of them wait for that."""
         background = self._home()
         background.closed(self._abandoned)
         if self._leaving is None:
-            self._leaving = background.finish(self._ended(leaving))
-        else:
-            leaving.close()
+            self._leaving = background.finish(self._ended(leave))
         await asyncio.shield(self._leaving)
 
     async def _abandoned(self) -> None:
         """Stopped by us, not by the program: nobody says that it is done with what it was given."""
-        await self._left(self._twin.__aexit__(WrongState, WrongState("nobody has stopped it"), None))
+        await self._left(lambda: self._twin.__aexit__(WrongState, WrongState("nobody has stopped it"), None))
 
-    async def _ended(self, leaving: Coroutine[Any, Any, None]) -> None:
+    async def _ended(self, leave: Leave) -> None:
         """For those who keep more than the asyncio client does."""
-        await leaving
+        await leave()
 
     # -- calls -----------------------------------------------------------------------------------------------
 
@@ -101,27 +100,28 @@ class BlockingClient:
         return self._background is not None and self._leaving is None and not self._is_of_parent
 
     def _home(self) -> BackgroundLoop:
+        """WrongState in a child of the process it was started in."""
+        if self._is_of_parent:
+            raise WrongState(f"{self.group} was started before this process was forked; make a client of its own here")
         return self._background or background_loop()
 
-    def _call(
+    def _call(self, method: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **named: P.kwargs) -> T:
+        """What the method gives or raises; it is called in the loop."""
+        return self._home().run(lambda: method(*args, **named))
+
+    def _wait(
         self,
-        work: Coroutine[Any, Any, T],
+        work: Callable[[], Coroutine[Any, Any, T]],
         *,
         on_unwanted: Callable[[T], None] | None = None,
         interrupt_seconds: float = INTERRUPT_SECONDS,
     ) -> T:
-        self._check_process(work)
+        """The same for those who must know when the caller was interrupted."""
         return self._home().run(work, on_unwanted=on_unwanted, interrupt_seconds=interrupt_seconds)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Have it done before any later call, and wait for nothing."""
-        self._check_process(work)
         self._home().begin(work)
-
-    def _check_process(self, work: Coroutine[Any, Any, object]) -> None:
-        if self._is_of_parent:
-            work.close()
-            raise WrongState(f"{self.group} was started before this process was forked; make a client of its own here")
 
     def _ask(self, question: Callable[[], T]) -> T:
         """What the asyncio client answers at once; but only its own loop may ask."""
@@ -129,4 +129,4 @@ class BlockingClient:
         async def asked() -> T:
             return question()
 
-        return self._call(asked())
+        return self._call(asked)

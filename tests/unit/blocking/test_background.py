@@ -34,9 +34,9 @@ def test_what_the_work_gives_or_raises() -> None:
     async def fail() -> None:
         raise NoRoute("nobody")
 
-    assert background_loop().run(answer()) == 42
+    assert background_loop().run(answer) == 42
     with pytest.raises(NoRoute, match="nobody"):
-        background_loop().run(fail())
+        background_loop().run(fail)
 
 
 def test_calls_wait_side_by_side() -> None:
@@ -53,26 +53,26 @@ def test_calls_wait_side_by_side() -> None:
         is_second.set()
 
     answers: list[str] = []
-    thread = threading.Thread(target=lambda: answers.append(background_loop().run(first())))
+    thread = threading.Thread(target=lambda: answers.append(background_loop().run(first)))
     thread.start()
     begun.wait()
-    background_loop().run(second())
+    background_loop().run(second)
     thread.join()
     assert answers == ["first"]
 
 
 def test_a_call_from_the_loop_itself_is_refused() -> None:
     async def ask_again() -> int:
-        return background_loop().run(answer())
+        return background_loop().run(answer)
 
     with pytest.raises(WrongState, match="wait for itself"):
-        background_loop().run(ask_again())
-    assert background_loop().run(answer()) == 42
+        background_loop().run(ask_again)
+    assert background_loop().run(answer) == 42
 
 
 def test_a_call_from_another_running_loop_works() -> None:
     async def program() -> int:
-        return background_loop().run(answer())
+        return background_loop().run(answer)
 
     assert asyncio.run(program()) == 42
 
@@ -83,8 +83,8 @@ def test_the_loop_survives_what_would_end_a_program(error: type[BaseException]) 
         raise error
 
     with pytest.raises(error):
-        background_loop().run(leave())
-    assert background_loop().run(answer()) == 42
+        background_loop().run(leave)
+    assert background_loop().run(answer) == 42
 
 
 def test_an_interrupted_call_is_cancelled_and_waited_for() -> None:
@@ -99,7 +99,7 @@ def test_an_interrupted_call_is_cancelled_and_waited_for() -> None:
             events.append("undone")
 
     with interrupted() as is_time:
-        background_loop().run(wait(is_time))
+        background_loop().run(lambda: wait(is_time))
     assert events == ["undone"]
 
 
@@ -116,15 +116,15 @@ def test_the_result_of_an_interrupted_call_is_not_lost() -> None:
         raise AssertionError
 
     with interrupted() as is_time:
-        background_loop().run(insist(is_time), on_unwanted=unwanted.append)
-    assert background_loop().run(answer()) == 42  # its turn came after that of the other
+        background_loop().run(lambda: insist(is_time), on_unwanted=unwanted.append)
+    assert background_loop().run(answer) == 42  # its turn came after that of the other
     assert unwanted == [42]
 
 
 def test_a_result_that_is_wanted_is_given_once() -> None:
     unwanted: list[int] = []
-    assert background_loop().run(answer(), on_unwanted=unwanted.append) == 42
-    background_loop().run(asyncio.sleep(0))
+    assert background_loop().run(answer, on_unwanted=unwanted.append) == 42
+    background_loop().run(lambda: asyncio.sleep(0))
     assert unwanted == []
 
 
@@ -144,9 +144,9 @@ def test_what_must_be_finished_goes_on_after_an_interruption() -> None:
         may_end.set()
 
     with interrupted() as is_time:
-        background.run(shielded(finish(is_time)))
+        background.run(lambda: shielded(finish(is_time)))
     assert not has_ended.is_set()
-    background.run(allow())
+    background.run(allow)
     assert has_ended.wait(60)
 
 
@@ -165,8 +165,8 @@ def test_an_interrupted_caller_does_not_wait_for_what_does_not_end() -> None:
         release.set()
 
     with interrupted() as is_time:
-        background_loop().run(stubborn(is_time), interrupt_seconds=0.01)
-    background_loop().run(end())
+        background_loop().run(lambda: stubborn(is_time), interrupt_seconds=0.01)
+    background_loop().run(end)
 
 
 def test_uvloop_where_there_is_one() -> None:
@@ -194,9 +194,9 @@ def test_after_its_end_there_are_no_calls() -> None:
     own.end()
     assert stopped == ["first"]
     with pytest.raises(WrongState, match="ending"):
-        own.run(answer())
+        own.run(answer)
     with pytest.raises(WrongState, match="ending"):
-        own.begin(stop())
+        own.begin(stop)
 
 
 def test_its_end_gives_up_what_still_waits() -> None:
@@ -210,7 +210,7 @@ def test_its_end_gives_up_what_still_waits() -> None:
 
     def call() -> None:
         try:
-            own.run(wait())
+            own.run(wait)
         except WrongState as error:
             errors.append(error)
 

@@ -270,10 +270,10 @@ def consumer_is_interrupted(consumer: Consumer) -> bool:
     """Its run was cancelled: nobody takes messages any more but the one that is being dealt with."""
 
     async def is_cancelling() -> bool:
-        runs = [task for task in asyncio.all_tasks() if "Consumer.run" in repr(task.get_coro())]
+        runs = [task for task in asyncio.all_tasks() if "Handlers._work" in repr(task.get_coro())]
         return bool(runs) and all(task.cancelling() for task in runs)
 
-    return background_loop().run(is_cancelling())
+    return background_loop().run(is_cancelling)
 
 
 def test_it_runs_only_with_a_handler(address: str) -> None:

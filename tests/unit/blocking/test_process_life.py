@@ -201,3 +201,41 @@ def test_ctrl_c_twice_ends_a_handler_that_does_not(address: str) -> None:
     output, errors = running.communicate()
     assert running.returncode == 0, errors
     assert output == "still\ninterrupted\n"
+
+
+def test_interrupted_again_and_again_nothing_is_lost(address: str) -> None:
+    """Wherever the interruptions come: what the program has not acknowledged is there for the next consumer."""
+    ended = run_program(
+        """
+        def interrupt(number, frame):
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGALRM, interrupt)
+        seen = set()
+        bodies = {b"%d" % number for number in range(500)}
+        with Producer(address, group="again") as producer:
+            producer.send_batch([Message("again", body) for body in bodies])
+        consumer = Consumer(address, group="again", topic="again", options=FROM_FIRST)
+        consumer.start()
+        for _ in range(50):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.002, 1)  # again, should Python itself swallow the first
+                for message in consumer:
+                    seen.add(message.body)
+                    message.ack()
+            except KeyboardInterrupt:
+                pass
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        consumer.stop()
+        with Producer(address, group="again") as producer:
+            producer.send("again", b"last", queue=lambda queues, message: queues[0])
+        with Consumer(address, group="again", topic="again", options=FROM_FIRST) as consumer:
+            while not bodies | {b"last"} <= seen:
+                message = next(consumer)
+                seen.add(message.body)
+                message.ack()
+        print(len(seen))
+        """,
+        address,
+    )
+    assert ended == Ended(0, "501\n", "")

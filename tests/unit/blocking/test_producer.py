@@ -134,10 +134,10 @@ def test_an_interrupted_wait_for_room_sends_nothing(address: str) -> None:
     sending: list[Future[SendResult]] = []
     with producer:
         sending.append(producer.send_soon(Message("window", b"in the window")))
-        background_loop().run(asyncio.sleep(0))  # there now
+        background_loop().run(lambda: asyncio.sleep(0))  # there now
         sending.append(producer.send_soon(Message("window", b"waits for room there")))
         with interrupted() as is_time:
-            background_loop().begin(_set(is_time))
+            background_loop().begin(lambda: _set(is_time))
             sending.append(producer.send_soon(Message("window", b"waits for room here")))
         assert len(sending) == 2
     assert [one.result().status for one in sending] == [SendStatus.SEND_OK] * 2
