@@ -39,7 +39,7 @@ class SendStatus(Enum):
     FLUSH_SLAVE_TIMEOUT = 12
 
 
-class SendResult(msgspec.Struct, frozen=True):
+class SendResult(msgspec.Struct, frozen=True, gc=False):
     """Where a message went. `message_id` is the unique id its producer gave it, `offset_id` says where it is stored."""
 
     status: SendStatus

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class MessageQueue(msgspec.Struct, frozen=True, cache_hash=True, rename="camel"):
+class MessageQueue(msgspec.Struct, frozen=True, cache_hash=True, gc=False, rename="camel"):
     """Fields in the order Apache writes them."""
 
     broker_name: str

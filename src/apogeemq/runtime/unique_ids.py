@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
-from itertools import count
+from itertools import count, islice
 
 from apogeemq.model.ids import unique_id, unique_id_prefix, unique_id_start
 
@@ -26,6 +26,12 @@ class UniqueIds:
         if now_ms != self._last_ms:
             self._start = self._start_of(now_ms)
         return unique_id(self._start, next(self._counter))
+
+    def several(self, now_ms: int, count: int) -> list[str]:
+        if now_ms != self._last_ms:
+            self._start = self._start_of(now_ms)
+        start = self._start
+        return [unique_id(start, number) for number in islice(self._counter, count)]
 
     def _start_of(self, now_ms: int) -> str:
         if now_ms < self._last_ms:  # the clock was set back: these milliseconds have had their ids

@@ -37,3 +37,13 @@ def test_a_program_that_seeds_its_chance_gets_other_ids_all_the_same() -> None:
         random.seed(1)
         made.append(UniqueIds(ADDRESS).next(NOW_MS))
     assert made[0] != made[1]
+
+
+def test_several_at_once_are_those_that_would_have_come_one_by_one() -> None:
+    ids = UniqueIds(ADDRESS)
+    first = ids.next(NOW_MS)
+    several = ids.several(NOW_MS, 3)
+    assert [int(each[-4:], 16) for each in several] == [1, 2, 3]
+    assert {each[:-4] for each in several} == {first[:-4]}
+    assert ids.next(NOW_MS + 1)[-4:] == "0004"
+    assert ids.several(NOW_MS + 2, 0) == []

@@ -129,12 +129,14 @@ def may_be_batched(message: Message, options: ProducerOptions) -> bool:
 def check(message: Message, options: ProducerOptions) -> None:
     if problem := _topic_problem(message.topic):
         raise MessageIllegal(problem)
-    if not isinstance(message.body, _BYTES):
-        raise MessageIllegal(f"the body is {type(message.body).__name__}, not bytes")
-    if not message.body:
+    body = message.body
+    if not isinstance(body, _BYTES):
+        raise MessageIllegal(f"the body is {type(body).__name__}, not bytes")
+    size = len(body)
+    if not size:
         raise MessageIllegal("the body is empty")
-    if len(message.body) > options.max_message_size:
-        raise MessageIllegal(f"the body has {len(message.body)} bytes, more than {options.max_message_size}")
+    if size > options.max_message_size:
+        raise MessageIllegal(f"the body has {size} bytes, more than {options.max_message_size}")
     if message.delay_level < 0 or not -(2**31) <= message.flag < 2**31:
         raise MessageIllegal(f"delay level {message.delay_level} or flag {message.flag} is out of range")
     if message.properties:

@@ -149,7 +149,8 @@ class Producer(TopicQueries):
 
         Waits only while too much is on its way. With `linger_seconds`, messages that may be are put into batches.
         """
-        self._running  # noqa: B018  WrongState before anything waits
+        if self._instance is None:
+            self._running  # noqa: B018  WrongState before anything waits
         self._begun_in_a_row += 1
         if self._begun_in_a_row >= _TURN:
             self._begun_in_a_row = 0
@@ -192,8 +193,8 @@ class Producer(TopicQueries):
     async def _send_checked_batch(
         self, messages: Sequence[Message], queue: MessageQueue | None = None, timeout_seconds: float | None = None
     ) -> SendResult:
-        next_id, born_ms = self._running.unique_ids.next, now_ms()
-        unique_ids = [next_id(born_ms) for _ in messages]
+        born_ms = now_ms()
+        unique_ids = self._running.unique_ids.several(born_ms, len(messages))
         outgoing = prepared_batch(messages, self.group, self.options, unique_ids, born_ms, self._client.namespace)
         return await self._running_sender.deliver(outgoing, messages[0], queue, self._deadline(timeout_seconds))
 
