@@ -143,7 +143,7 @@ class Consumer(TopicQueries):
     def run(self, *, concurrency: int = 20) -> None:
         """Call the handler for every message, so many at once, until the consumer is stopped.
 
-        Interrupted by Ctrl-C, it waits for the handlers that run; interrupted again, it does not.
+        Interrupted by Ctrl-C, it waits for handlers at work, as long as the options say; interrupted again, not.
         """
         if not self._has_handler:
             raise WrongState(f"the consumer {self.group} has no handler; decorate one with @consumer.on_message")
