@@ -133,18 +133,18 @@ class BrokerCalls:
             return await self.pull(address, header, timeout_seconds)
         if answer.code not in _PULLED_CODES:
             raise RemoteRefused(answer.code, answer.remark, address)
-        fields = answer.fields()
         try:
-            return PullAnswer(
-                answer.code,
-                int(fields["nextBeginOffset"]),
-                int(fields["minOffset"]),
-                int(fields["maxOffset"]),
-                int(fields["suggestWhichBrokerId"]),
-                answer.body,
-            )
-        except (KeyError, ValueError) as error:
+            found = headers.read_pull_result(answer)
+        except RequestRefused as error:
             raise ProtocolError(f"{address} answered a pull without its offsets: {error}") from None
+        return PullAnswer(
+            answer.code,
+            found.nextBeginOffset,
+            found.minOffset,
+            found.maxOffset,
+            found.suggestWhichBrokerId,
+            answer.body,
+        )
 
     async def send_back(self, address: str, header: headers.SendBack) -> None:
         await self._ask(

@@ -89,6 +89,15 @@ class PullMessage(msgspec.Struct, gc=False):
     broker_name: str | None = field(default=None, name="bname")
 
 
+class PullResult(msgspec.Struct, gc=False):
+    """What a broker answers to a pull, with whatever messages there are."""
+
+    nextBeginOffset: Int64
+    minOffset: Int64
+    maxOffset: Int64
+    suggestWhichBrokerId: Int64
+
+
 class QueueOnly(msgspec.Struct):
     """GET_MAX_OFFSET, GET_MIN_OFFSET, GET_EARLIEST_MSG_STORETIME."""
 
@@ -151,6 +160,7 @@ read_send_message = HeaderReader(SendMessage, is_strict=True)
 read_send_message_v1 = HeaderReader(SendMessageV1, is_strict=True)
 read_send_result = HeaderReader(SendResult)
 read_pull_message = HeaderReader(PullMessage, is_strict=True)
+read_pull_result = HeaderReader(PullResult)
 read_queue_only = HeaderReader(QueueOnly)
 read_search_offset = HeaderReader(SearchOffset)
 read_query_consumer_offset = HeaderReader(QueryConsumerOffset)
