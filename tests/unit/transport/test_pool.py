@@ -15,7 +15,7 @@ from apogeemq.protocol.signing import is_signed_with, signed
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Reply
 from apogeemq.transport.flow import Limits
-from apogeemq.transport.pool import PooledChannel
+from apogeemq.transport.pooled_channel import PooledChannel
 from tests.unit.event_loop import in_loop
 from tests.unit.transport.live import (
     ECHO,
