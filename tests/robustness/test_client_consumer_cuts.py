@@ -10,9 +10,11 @@ import pytest
 
 from apogeemq.client import Consumer
 from apogeemq.client.consuming import membership, queue_reader
+from apogeemq.client.consuming.offset_store import RemoteOffsets
 from apogeemq.testing.fault_proxy import FaultProxy, Flow, How
 from tests.robustness.faulty_cluster import HANG_SECONDS, IS_SOAK, endings, faulty, some, soon
 from tests.unit.event_loop import in_loop
+from tests.unit.transport.live import deaf_port
 
 POSITIONS = 120
 SEEDS = range(30 if IS_SOAK else 3)
@@ -111,6 +113,29 @@ def test_ordered_messages_stay_in_order(tmp_path: Path, seed: int) -> None:
                     await acknowledged(consumer, b"%d" % number)
 
     asyncio.run(run())
+
+
+@in_loop
+async def test_offsets_on_their_way_when_a_consumer_stops_are_not_lost(tmp_path: Path) -> None:
+    """The round that keeps them waits for a connection when it is cancelled by the stop."""
+    async with faulty(tmp_path) as at, deaf_port() as nowhere:
+        async with at.producer() as producer:
+            for number in range(10):
+                await producer.send("T", b"%d" % number)
+        broker = at.real.broker_address
+        reached_at = {broker: at.broker.address}
+        async with at.consumer(client=at.options(address_map=reached_at), offset_persist_seconds=0.02) as consumer:
+            messages = [await anext(consumer) for _ in range(10)]
+            reached_at[broker] = nowhere
+            at.broker.cut_all()
+            await soon(lambda: not at.broker.open_count)
+            for message in messages:
+                await message.ack()
+            offsets = consumer._offsets
+            assert isinstance(offsets, RemoteOffsets)
+            await soon(lambda: not offsets.changed)  # they are on their way
+            reached_at[broker] = at.broker.address
+        await soon(lambda: at.real.committed("G", "T") == {0: 10})
 
 
 @in_loop

@@ -91,12 +91,12 @@ class ConnectionPool:
 
     async def ask(self, address: str, code: int, encode: Encode, timeout_seconds: float) -> Command:
         """The same for whoever makes the frame; `hooked` must have seen its fields."""
+        deadline = asyncio.get_running_loop().time() + timeout_seconds
         begun = self.begin(address, code, encode, timeout_seconds)
         if begun is not None:
             response = await begun
             if response.code != ResponseCode.GO_AWAY:
                 return response
-        deadline = asyncio.get_running_loop().time() + timeout_seconds
         response = await self._ask(address, code, encode, deadline)
         if response.code == ResponseCode.GO_AWAY and begun is None:
             response = await self._ask(address, code, encode, deadline)

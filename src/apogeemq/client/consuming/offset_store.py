@@ -79,15 +79,19 @@ class RemoteOffsets(_Offsets):
         return await self._instance.calls.consumer_offset(self._address(queue), self._group, queue)
 
     async def persist(self) -> None:
-        changed = [(queue, self.table[queue]) for queue in self.changed if queue in self.table]
-        self.changed = set()
-        await asyncio.gather(*(self._persist(queue, offset) for queue, offset in changed))
+        changed, self.changed = self.changed, set()
+        try:
+            await asyncio.gather(*(self._persist(queue, self.table[queue]) for queue in changed if queue in self.table))
+        except BaseException:  # cancelled: whoever comes next tells them, once more where they were told
+            self.changed |= changed
+            raise
 
     async def release(self, queue: MessageQueue) -> None:
-        offset = self.table.pop(queue, None)
+        offset = self.table.get(queue)
         if offset is not None and queue in self.changed:
-            self.changed.discard(queue)
-            await self._persist(queue, offset)
+            await self._persist(queue, offset)  # when this is cancelled, the offset is here for the last `persist`
+        self.table.pop(queue, None)
+        self.changed.discard(queue)
 
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Raises an ApogeeError when a broker does not say yes; the others may have it then."""
