@@ -45,7 +45,8 @@ round.
   about a client than *messages per second*. A million microseconds divided by it is the CPU time of one message.
 - *n in flight*: n loops, each of which sends one message and waits for its answer. *Automatic batches*: the program
   hands message after message to the client, which puts them together (up to 32 KiB or 10 ms); every answer is looked
-  at. The two other Python clients of RocketMQ cannot do that.
+  at. The two other Python clients of RocketMQ cannot do that. aiokafka always does it with what waits at the same
+  time, also in the cases of n in flight, where each message of ours is a request of its own.
 - *Consume*: a new group reads a full topic from its first message on and acknowledges each message; in ours and
   aiokafka by `async for`, in the others by a listener.
 - Memory is what is resident after a round.
