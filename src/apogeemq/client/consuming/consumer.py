@@ -14,6 +14,7 @@ from apogeemq.client.consuming.incoming import ConsumedMessage, message_of
 from apogeemq.client.consuming.membership import Membership, check_start, strategy_named
 from apogeemq.client.consuming.offset_store import LocalOffsets, OffsetStore, RemoteOffsets, local_folder
 from apogeemq.client.consuming.pushing.delivery import Delivery
+from apogeemq.client.consuming.pushing.option_limits import check_options
 from apogeemq.client.consuming.pushing.ordered_delivery import OrderedDelivery
 from apogeemq.client.consuming.pushing.returning import BroadcastReturns, Returns
 from apogeemq.client.consuming.pushing.running_info import as_properties, running_info, stacks
@@ -74,6 +75,7 @@ class Consumer(TopicQueries):
         )
         self._strategy = strategy or strategy_named(self.options.rebalance)
         check_start(self.options.start_from)
+        check_options(self.options)
         self._instance: ClientInstance | None = None
         self._membership: Membership | None = None
         self._delivery: Delivery | None = None
