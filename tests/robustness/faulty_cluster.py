@@ -23,6 +23,8 @@ IS_SOAK = bool(os.environ.get("APOGEE_SOAK"))
 HANG_SECONDS = 20.0
 """Whoever waits longer than this hangs: every time-out in these tests is much shorter."""
 
+PATIENCE_SECONDS = 10.0
+
 _names = itertools.count(1)
 
 
@@ -45,9 +47,9 @@ class Faulty:
         return ClientOptions(**{"instance_name": f"faulty-{next(_names)}", "address_map": mapped, **quiet, **more})
 
     def producer(self, *, client: ClientOptions | None = None, **options: Any) -> Producer:
-        return Producer(
-            self.names.address, group="P", options=ProducerOptions(**options), client=client or self.options()
-        )
+        """Patient, unless it is told otherwise: the machine may be busy."""
+        chosen = ProducerOptions(**{"send_timeout_seconds": PATIENCE_SECONDS, **options})
+        return Producer(self.names.address, group="P", options=chosen, client=client or self.options())
 
     def consumer(self, *, client: ClientOptions | None = None, ordered: bool = False, **options: Any) -> Consumer:
         return Consumer(

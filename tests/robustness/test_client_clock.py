@@ -23,11 +23,12 @@ from apogeemq.client.consuming.rebalance import averagely
 from apogeemq.model.queues import MessageQueue
 from apogeemq.runtime import clock
 from tests.peers.ours import Broker, NameServer
-from tests.robustness.faulty_cluster import HANG_SECONDS, IS_SOAK, soon
+from tests.robustness.faulty_cluster import HANG_SECONDS, IS_SOAK, PATIENCE_SECONDS, soon
 
 HOUR_SECONDS = 3600
 JUMPS = (HOUR_SECONDS, -HOUR_SECONDS, 0, 5 * HOUR_SECONDS, -40 * 24 * HOUR_SECONDS, 0) * (10 if IS_SOAK else 1)
 MESSAGES = 100
+PATIENT = ProducerOptions(send_timeout_seconds=PATIENCE_SECONDS)
 
 
 class SetClock:
@@ -110,7 +111,11 @@ def test_sends_while_the_clock_is_set(address: str, wall: SetClock, way: str) ->
     """None fails or waits; no two messages have one id, though hours are lived through twice."""
 
     async def run() -> None:
-        options = ProducerOptions(linger_seconds=0.001 if way == "batches" else 0.0, avoids_slow_brokers=True)
+        options = ProducerOptions(
+            linger_seconds=0.001 if way == "batches" else 0.0,
+            avoids_slow_brokers=True,
+            send_timeout_seconds=PATIENCE_SECONDS,
+        )
         client = ClientOptions(heartbeat_seconds=0.05, route_poll_seconds=0.05)
         async with Producer(address, group="P", options=options, client=client) as producer:
             ids: list[str] = []
@@ -136,7 +141,7 @@ def test_reading_while_the_clock_is_set(address: str, wall: SetClock, ordered: b
     topic = f"read-{ordered}"
 
     async def run() -> None:
-        async with Producer(address, group="P") as producer:
+        async with Producer(address, group="P", options=PATIENT) as producer:
             await made_topic(producer, topic)
             rebalances = Rebalances()
             consumer = reader(address, topic, ordered=ordered, rebalances=rebalances)
@@ -167,7 +172,7 @@ def test_reading_while_the_clock_is_set(address: str, wall: SetClock, ordered: b
 
 def test_failed_messages_come_again_while_the_clock_is_set(address: str, wall: SetClock) -> None:
     async def run() -> None:
-        async with Producer(address, group="P") as producer:
+        async with Producer(address, group="P", options=PATIENT) as producer:
             await made_topic(producer, "again")
             async with reader(address, "again") as consumer:
                 async with asyncio.timeout(HANG_SECONDS):

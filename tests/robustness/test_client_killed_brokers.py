@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -21,7 +21,7 @@ from apogeemq.client import (
 )
 from apogeemq.errors import ApogeeError, NoRoute
 from tests.peers.ours import Broker, NameServer
-from tests.robustness.faulty_cluster import HANG_SECONDS, IS_SOAK, soon
+from tests.robustness.faulty_cluster import HANG_SECONDS, IS_SOAK, PATIENCE_SECONDS, soon
 from tests.unit.event_loop import in_loop
 
 ROUNDS = 10 if IS_SOAK else 1
@@ -39,8 +39,8 @@ class Processes(NamedTuple):
         return self.names.address
 
     @asynccontextmanager
-    async def producer(self, **options: float) -> AsyncIterator[Producer]:
-        chosen = ProducerOptions(retries=RETRIES, **options)  # type: ignore[arg-type]
+    async def producer(self, **options: Any) -> AsyncIterator[Producer]:
+        chosen = ProducerOptions(retries=RETRIES, **{"send_timeout_seconds": PATIENCE_SECONDS, **options})
         async with Producer(self.address, group="P", options=chosen, client=CLIENT) as producer:
             yield producer
 

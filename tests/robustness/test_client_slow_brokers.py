@@ -11,7 +11,7 @@ from apogeemq.client import Message, SendResult
 from apogeemq.errors import ApogeeError, ConnectFailed, RequestTimedOut, SendFailed
 from apogeemq.model.ids import parse_offset_id
 from apogeemq.model.queues import MessageQueue
-from tests.robustness.faulty_cluster import HANG_SECONDS, Faulty, faulty, soon
+from tests.robustness.faulty_cluster import HANG_SECONDS, PATIENCE_SECONDS, Faulty, faulty, soon
 from tests.unit.event_loop import in_loop
 
 QUEUE = MessageQueue("broker-a", 0, "T")
@@ -51,7 +51,7 @@ async def test_late_answers_go_to_nobody(tmp_path: Path) -> None:
 async def test_a_broker_that_is_always_too_late(tmp_path: Path) -> None:
     """Every message is stored, though none is acknowledged; an error says so by its kind."""
     async with faulty(tmp_path) as at, at.producer(send_timeout_seconds=0.05) as producer:
-        await producer.send("T", b"first", timeout_seconds=5.0)
+        await producer.send("T", b"first", timeout_seconds=PATIENCE_SECONDS)
         at.broker.answers.delay_seconds = 0.2
         for number in range(3):
             with pytest.raises(SendFailed, match=r"did not answer code 310 in 0\.0") as failure:
@@ -104,7 +104,7 @@ async def test_a_stalled_broker_is_not_asked_twice_over_one_connection(tmp_path:
 async def test_slow_brokers_are_avoided_by_those_who_want_it(tmp_path: Path) -> None:
     async with (
         faulty(tmp_path, "broker-a", "broker-b") as at,
-        at.producer(send_timeout_seconds=0.2, avoids_slow_brokers=True) as producer,
+        at.producer(send_timeout_seconds=1.0, avoids_slow_brokers=True) as producer,
     ):
         for number in range(4):
             await producer.send("T", b"%d" % number)
@@ -147,7 +147,7 @@ def test_a_full_window_before_a_dead_broker(tmp_path: Path, is_refused: bool, li
             faulty(tmp_path) as at,
             at.producer(max_in_flight=10, send_timeout_seconds=0.3, linger_seconds=linger_seconds) as producer,
         ):
-            await producer.send("T", b"first")
+            await producer.send("T", b"first", timeout_seconds=PATIENCE_SECONDS)
             if is_refused:
                 at.broker.refuse()
                 at.broker.cut_all()
@@ -166,7 +166,8 @@ def test_a_full_window_before_a_dead_broker(tmp_path: Path, is_refused: bool, li
             at.broker.requests.let_go()
             await at.broker.accept()
             async with asyncio.timeout(HANG_SECONDS):
-                assert body_at(at, await (await producer.send_soon(Message("T", b"alive")))) == b"alive"
+                result = await producer.send("T", b"alive", timeout_seconds=PATIENCE_SECONDS)
+                assert body_at(at, result) == b"alive"
 
     asyncio.run(run())
 
@@ -176,7 +177,7 @@ async def test_a_producer_ends_though_its_window_is_full_and_its_broker_dead(tmp
     async with faulty(tmp_path) as at:
         producer = at.producer(max_in_flight=5, send_timeout_seconds=0.3)
         await producer.start()
-        await producer.send("T", b"first")
+        await producer.send("T", b"first", timeout_seconds=PATIENCE_SECONDS)
         at.broker.requests.hold()
         waiting = [asyncio.ensure_future(producer.send_soon(Message("T", b"x"))) for _ in range(12)]
         await asyncio.sleep(0)
