@@ -132,6 +132,38 @@ def test_running_cancelled_and_begun_again(tmp_path: Path, seed: int, ordered: b
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("ordered", [False, True], ids=["concurrent", "ordered"])
+def test_a_message_whose_handler_was_cancelled_comes_again(tmp_path: Path, ordered: bool) -> None:
+    """A run that is cancelled twice does not wait for handlers; the next run has their messages."""
+
+    async def run() -> None:
+        began: list[bytes] = []
+        async with faulty(tmp_path) as at:
+            await fill(at, 3)
+            async with at.consumer(ordered=ordered, suspend_seconds=0.02) as consumer:
+
+                @consumer.on_message
+                async def handle(message: ConsumedMessage) -> None:
+                    began.append(message.body)
+                    if len(began) == 1:
+                        await asyncio.Event().wait()
+
+                running = asyncio.ensure_future(consumer.run(concurrency=1))
+                await soon(lambda: began)
+                running.cancel()
+                await asyncio.sleep(0)
+                await cancelled(running)
+                running = asyncio.ensure_future(consumer.run(concurrency=1))
+                await soon(lambda: len(began) == 4)
+                await consumer.stop()
+                await running
+            assert sorted(began) == [b"0", b"0", b"1", b"2"]
+            assert not ordered or began == [b"0", b"0", b"1", b"2"]
+            assert at.real.committed("G", "T") == {0: 3}
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lives_cancelled_at_random(tmp_path: Path, seed: int) -> None:
     """Whole programs, cancelled between their first step and their last, with the connection cut besides."""

@@ -20,6 +20,8 @@ from apogeemq.protocol.record import Record, split_record
 
 _BATCH: Final = INNER_BATCH | NEED_UNWRAP
 
+HERE_AGAIN: Final = -(2**31)  # no level: it does not leave this consumer
+
 # What becomes of a message: finished (None), or to come again after the delay of a level. What is given must be waited
 # for, if anything is: most messages are finished at once.
 Settle = Callable[["ConsumedMessage", int | None], Awaitable[None] | None]

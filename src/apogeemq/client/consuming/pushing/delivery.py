@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol
 
 from apogeemq.client.consuming.figures import Figures
-from apogeemq.client.consuming.incoming import ConsumedMessage, Settle
+from apogeemq.client.consuming.incoming import HERE_AGAIN, ConsumedMessage, Settle
 from apogeemq.client.consuming.process_queue import ProcessQueue
 from apogeemq.client.consuming.queue_reader import QueueReader
 from apogeemq.runtime.clock import monotonic_ms, now_ms
@@ -122,7 +122,7 @@ class Delivery:
         def settle(message: ConsumedMessage, delay_level: int | None) -> Awaitable[None] | None:
             if delay_level is None:
                 self._finish(message, reader, process)
-            elif process.is_dropped:
+            elif process.is_dropped or delay_level == HERE_AGAIN:
                 self._put_back(message, reader, process)  # it comes again wherever its queue is read now
             else:
                 return self._give_back(message, reader, process, self._way_back(message, delay_level))

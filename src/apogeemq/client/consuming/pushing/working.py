@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from apogeemq.client.consuming.incoming import ConsumedMessage
+from apogeemq.client.consuming.incoming import HERE_AGAIN, ConsumedMessage
 from apogeemq.protocol.bodies import consumers as bodies
 from apogeemq.runtime.clock import monotonic_ms
 
@@ -72,6 +72,10 @@ class Handlers:
             except Exception:
                 log.exception("%r was not dealt with and will come again", message)
                 await message.retry()
+            except asyncio.CancelledError:
+                if (settle := message.unsettle()) is not None:
+                    settle(message, HERE_AGAIN)  # it has not failed, and its consumer may live on
+                raise
             else:
                 await message.ack()
             finally:
