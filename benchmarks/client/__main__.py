@@ -92,7 +92,7 @@ def _contenders(quick: bool) -> Iterator[Contenders]:
     ):
         yield contenders
         for name, reason in contenders.missing.items():
-            print(f"not measured: {name}: {reason}")
+            print(f"had problems: {name}: {reason}")
 
 
 if __name__ == "__main__":

@@ -43,6 +43,10 @@ class Client(Process):
         self._answers = 0
 
     def run(self, job: Job) -> Result:
+        """Started anew if it has ended: not every client survives its own end of work."""
+        if not self.is_running():
+            self._answers = 0
+            self.start()
         self.say(json.dumps(job._asdict()))
         self._answers += 1
         answers = wait_for(self._enough_answers, f"{self.name}: {job}", timeout_s=_ANSWER_SECONDS)

@@ -28,10 +28,11 @@ BODY_SIZE = 128
 
 _CREATE_TOPIC, _CREATE_GROUP, _UPDATE_OFFSET = 17, 200, 15
 _BATCH = 32
+_ATTEMPTS = 2  # at one job
 
 
 class Contenders:
-    """Clients that cannot run here are left out; `missing` says why."""
+    """Clients that cannot run here are left out; `missing` says why, and who had to be started again."""
 
     def __init__(self, folder: Path, *, per_queue: int) -> None:
         self._folder = folder
@@ -71,15 +72,16 @@ class Contenders:
         client = self.client(broker, name)
         if client is None:
             return None
-        if job.do == "consume":
-            job = job._replace(group=self._new_group(broker, name), max_count=self.filled)
-        try:
-            return client.run(job)
-        except (PeerError, AssertionError) as problem:
-            client.kill()
-            self._made[broker][name] = None
-            self.missing[name] = f"{job.do}: {str(problem).strip().splitlines()[-1][:300]}"
-            return None
+        for _ in range(_ATTEMPTS):
+            if job.do == "consume":
+                job = job._replace(group=self._new_group(broker, name), max_count=self.filled)
+            try:
+                return client.run(job)
+            except (PeerError, AssertionError, OSError) as problem:
+                client.kill()
+                self.missing[name] = f"{job.do}: {str(problem).strip().splitlines()[-1][:300]}"
+        self._made[broker][name] = None
+        return None
 
     # -- servers ---------------------------------------------------------------------------------------------
 
