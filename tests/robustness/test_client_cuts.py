@@ -69,14 +69,21 @@ async def fill(producer: Producer, queues: int = 1) -> int:
 async def sizes(client: Client, proxy: FaultProxy, exchange: Exchange) -> tuple[int, int]:
     """Bytes of the request and of the answer, over a connection that has been used once before."""
     assert await outcome(exchange(client)) is None
+    await until_quiet(client.instance)
     before = proxy.requests.passed, proxy.answers.passed
     assert await outcome(exchange(client)) is None
     return proxy.requests.passed - before[0], proxy.answers.passed - before[1]
 
 
-async def cut_once(flow: Flow, count: int, how: How, exchange: Awaitable[object]) -> ApogeeError | None:
+async def until_quiet(instance: ClientInstance) -> None:
+    """No heartbeat over a new connection is on its way: its bytes would count."""
+    await soon(lambda: not instance._being_told)
+
+
+async def cut_once(client: Client, flow: Flow, count: int, how: How, exchange: Exchange) -> ApogeeError | None:
+    await until_quiet(client.instance)
     flow.cut_after(count, how)
-    error = await outcome(exchange)
+    error = await outcome(exchange(client))
     await soon(lambda: not flow.is_armed)
     return error
 
@@ -116,12 +123,12 @@ def test_cut_at_every_byte(tmp_path: Path, exchange: Exchange) -> None:
             proxy = client.at.names if exchange is ask_route else client.at.broker
             request, answer = await sizes(client, proxy, exchange)
             for count, how in endings(request):
-                error = await cut_once(proxy.requests, count, how, exchange(client))
+                error = await cut_once(client, proxy.requests, count, how, exchange)
                 assert isinstance(error, lost), (count, how, error)
                 assert error.retriable
                 assert await outcome(exchange(client)) is None, (count, how)
             for count, how in endings(answer):
-                error = await cut_once(proxy.answers, count, how, exchange(client))
+                error = await cut_once(client, proxy.answers, count, how, exchange)
                 if count < answer:
                     assert isinstance(error, lost), (count, how, error)
                 else:  # all is well, but for the connection
@@ -146,7 +153,7 @@ async def test_one_attempt_cut_at_every_byte_of_the_request(tmp_path: Path) -> N
         request, _ = await sizes(client, client.at.broker, one_attempt)
         expected = 2
         for count, how in endings(request):
-            error = await cut_once(client.at.broker.requests, count, how, one_attempt(client))
+            error = await cut_once(client, client.at.broker.requests, count, how, one_attempt)
             assert isinstance(error, ConnectionLost), (count, how, error)
             assert await outcome(one_attempt(client)) is None
             expected += 1 + (count == request)
@@ -164,7 +171,7 @@ async def test_one_attempt_cut_at_every_byte_of_the_answer(tmp_path: Path) -> No
         await until_noticed(client, client.at.broker)
         _, answer = await sizes(client, client.at.broker, one_attempt)
         for number, (count, how) in enumerate(endings(answer)):
-            error = await cut_once(client.at.broker.answers, count, how, one_attempt(client))
+            error = await cut_once(client, client.at.broker.answers, count, how, one_attempt)
             if count < answer:
                 assert isinstance(error, ConnectionLost), (count, how, error)
             else:
@@ -185,11 +192,13 @@ def test_a_send_ends_well_wherever_one_of_its_attempts_is_cut(tmp_path: Path, di
             filled = await fill(producer, 2)
             at.broker.cut_all()  # so that the numbers of requests begin anew, as after every cut
             await producer.send("T", b"first")
+            await until_quiet(producer._running)
             before = flow.passed
             await producer.send("T", b"second")
             size = flow.passed - before
             acknowledged = {}
             for number, (count, how) in enumerate(endings(size)):
+                await until_quiet(producer._running)
                 flow.cut_after(count, how)
                 async with asyncio.timeout(HANG_SECONDS):
                     result = await producer.send("T", b"%06d" % number)
