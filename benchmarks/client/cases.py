@@ -36,6 +36,13 @@ def sends(contenders: Contenders, settings: Settings, say: Say, *, broker: Broke
     yield from _compared(contenders, settings, say, broker, case, job)
 
 
+def joined_sends(contenders: Contenders, settings: Settings, say: Say, *, broker: BrokerKind) -> Iterator[Row]:
+    """As `sends` of many in flight, but messages that come at the same moment share a request, as aiokafka's do."""
+    case = f"send, 64 in flight, joined, {_TITLES[broker]}"
+    job = Job("joined", SEND_TOPIC, size=BODY_SIZE, in_flight=64)
+    yield from _compared(contenders, settings, say, broker, case, job, without=(JAVA, CPP, GRPC))
+
+
 def batches(contenders: Contenders, settings: Settings, say: Say, *, broker: BrokerKind) -> Iterator[Row]:
     """Sends that wait for nothing, put together by the client. Clients that cannot do that are left out."""
     case = f"send, automatic batches, {_TITLES[broker]}"

@@ -24,11 +24,15 @@ from benchmarks.client.programs.commands import (
 _GROUP = "bench-producers"
 
 
-async def send(name_server: str, job: Job) -> dict[str, Any]:
+async def send(name_server: str, job: Job, options: ProducerOptions | None = None) -> dict[str, Any]:
     body = bytes(job.size)
-    async with Producer(name_server, group=_GROUP) as producer:
+    async with Producer(name_server, group=_GROUP, options=options) as producer:
         await producer.send(job.topic, body, tags=TAGS)
         return await sends(job, lambda: producer.send(job.topic, body, tags=TAGS))
+
+
+async def joined(name_server: str, job: Job) -> dict[str, Any]:
+    return await send(name_server, job, ProducerOptions(joins_sends=True))
 
 
 async def batch(name_server: str, job: Job) -> dict[str, Any]:
@@ -57,7 +61,7 @@ async def consume(name_server: str, job: Job) -> dict[str, Any]:
         return counted.result()
 
 
-DO = {"send": send, "batch": batch, "soon": soon, "consume": consume}
+DO = {"send": send, "joined": joined, "batch": batch, "soon": soon, "consume": consume}
 
 
 def main(name_server: str, loop: str = "uvloop") -> None:

@@ -59,7 +59,7 @@ async def consume(server: str, job: Job) -> dict[str, Any]:
         return counted.result()
 
 
-_DO = {"send": send, "batch": batch, "fill": fill, "consume": consume}
+_DO = {"send": send, "joined": send, "batch": batch, "fill": fill, "consume": consume}
 
 
 def main(server: str) -> None:

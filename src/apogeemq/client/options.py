@@ -86,6 +86,8 @@ class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
     # Put messages of `send_soon` together into batches: wait so long for more, up to so many bytes. 0: no batches.
     linger_seconds: float = 0.0
     batch_bytes: int = 32 * 1024
+    # Messages of `send` that come while others wait for their answers share a request with those of the same moment.
+    joins_sends: bool = False
 
 
 class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -126,6 +126,11 @@ def may_be_batched(message: Message, options: ProducerOptions) -> bool:
     return len(message.body) < options.batch_bytes and length < _MAX_BATCHED_TEXT
 
 
+def may_be_joined(message: Message, options: ProducerOptions) -> bool:
+    """As `may_be_batched`, for one whose program asked for nothing: what would be compressed alone stays alone."""
+    return may_be_batched(message, options) and not 0 < options.compress_above <= len(message.body)
+
+
 def check(message: Message, options: ProducerOptions) -> None:
     if problem := _topic_problem(message.topic):
         raise MessageIllegal(problem)

@@ -15,7 +15,15 @@ from apogeemq.client.options import ClientOptions, ProducerOptions
 from apogeemq.client.producing.accumulator import Accumulator
 from apogeemq.client.producing.destinations import Destinations, QueueSelector, queue_without_namespace
 from apogeemq.client.producing.detector import Detector
-from apogeemq.client.producing.outgoing import Outgoing, check, check_batch, may_be_batched, prepared, prepared_batch
+from apogeemq.client.producing.outgoing import (
+    Outgoing,
+    check,
+    check_batch,
+    may_be_batched,
+    may_be_joined,
+    prepared,
+    prepared_batch,
+)
 from apogeemq.client.producing.queue_choice import LatencyFaults
 from apogeemq.client.producing.sending import Sending
 from apogeemq.client.producing.window import Window
@@ -56,8 +64,10 @@ class Producer(TopicQueries):
         self._tasks = Tasks()
         self._window = Window(self.options.max_in_flight, self.options.max_bytes_in_flight)
         self._accumulator = Accumulator(
-            self._send_checked_batch, self.options.linger_seconds, self.options.batch_bytes, self._window.leave
+            self._send_together, self.options.linger_seconds, self.options.batch_bytes, self._window.leave
         )
+        self._joined = Accumulator(self._send_together, 0.0, self.options.batch_bytes)
+        self._waiting_sends = 0
         self._sending: set[asyncio.Future[SendResult]] = set()
         self._begun_in_a_row = 0
 
@@ -86,6 +96,7 @@ class Producer(TopicQueries):
             await self.flush()
         finally:
             self._accumulator.cancel()  # nothing is left there unless we were told not to wait
+            self._joined.cancel()
             for unfinished in tuple(self._sending):
                 unfinished.cancel()
             self._instance = None
@@ -140,9 +151,24 @@ class Producer(TopicQueries):
             if isinstance(topic, Message)
             else Message(topic, body, tags, keys, properties or {}, sharding_key, delay_level)
         )
+        if self.options.joins_sends and queue is None and timeout_seconds is None:
+            return await self._send_joined(message)
         outgoing, message = self._prepared(message)
         seconds = timeout_seconds or self.options.send_timeout_seconds
         return await self._running_sender.send(outgoing, message, queue, seconds)
+
+    async def _send_joined(self, message: Message) -> SendResult:
+        """With others of this turn of the loop; but one that is alone waits for nobody."""
+        sender, has_company = self._running_sender, self._waiting_sends > 0
+        self._waiting_sends += 1
+        try:
+            if has_company and may_be_joined(message, self.options):
+                own = self._named(message)
+                check(own, self.options)
+                return await self._joined.add(own)
+            return await sender.send(*self._prepared(message), None, self.options.send_timeout_seconds)
+        finally:
+            self._waiting_sends -= 1
 
     async def send_soon(self, message: Message) -> asyncio.Future[SendResult]:
         """Send without waiting for the answer; the future given has the result or the error.
@@ -179,6 +205,7 @@ class Producer(TopicQueries):
     async def flush(self) -> None:
         """Wait until everything of `send_soon` has its answer, whatever that is."""
         await self._accumulator.flush()
+        await self._joined.flush()
         while self._sending:
             await asyncio.wait(tuple(self._sending))
 
@@ -189,6 +216,12 @@ class Producer(TopicQueries):
         own = [self._named(message) for message in messages]
         check_batch(own, self.options)
         return await self._send_checked_batch(own, queue, timeout_seconds)
+
+    async def _send_together(self, messages: Sequence[Message]) -> SendResult:
+        """A batch, unless there is only one to be sent."""
+        if len(messages) > 1:
+            return await self._send_checked_batch(messages)
+        return await self._running_sender.send(*self._prepared(messages[0]), None, self.options.send_timeout_seconds)
 
     async def _send_checked_batch(
         self, messages: Sequence[Message], queue: MessageQueue | None = None, timeout_seconds: float | None = None

@@ -20,7 +20,7 @@ from apogeemq.errors import (
 )
 from apogeemq.filter.tags import java_hash
 from apogeemq.model.properties import decode_properties
-from apogeemq.protocol.codes import ResponseCode
+from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.headers.broker import PullMessage
 from apogeemq.protocol.record import Record
 from tests.unit.broker.registering import free_address
@@ -236,6 +236,37 @@ async def test_messages_are_put_together(tmp_path: Path) -> None:
         first = results[0].queue_offset
         assert [result.queue_offset for result in results] == list(range(first, first + 20))
         assert len({result.message_id for result in results}) == 20
+
+
+@in_loop
+async def test_sends_of_many_tasks_share_requests(tmp_path: Path) -> None:
+    options = ProducerOptions(joins_sends=True)
+    async with cluster(tmp_path) as it, Producer(it.address, group="P", options=options) as producer:
+        await it.make_topic("T", 4)
+        alone = await producer.send("T", b"alone")
+        counts = it.brokers["broker-a"].broker.dispatcher.request_counts
+        before = sum(counts[code] for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE))
+        sends = [producer.send("T", b"%d" % number, keys=[f"k{number}"]) for number in range(50)]
+        ordered = producer.send("T", b"in order", sharding_key="s")
+        *results, kept = await asyncio.gather(*sends, ordered)
+        after = sum(counts[code] for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE))
+        assert after - before == 3  # the first, which had no company yet; the others; the ordered one
+        assert {result.status for result in (alone, kept, *results)} == {SendStatus.SEND_OK}
+        for number, result in enumerate(results):
+            message = await producer.view_message("T", result.offset_id)
+            assert message is not None
+            assert (message.body, message.message_id) == (b"%d" % number, result.message_id)
+
+
+@in_loop
+async def test_a_joined_send_that_is_refused_fails_alone(tmp_path: Path) -> None:
+    options = ProducerOptions(joins_sends=True)
+    async with cluster(tmp_path) as it, Producer(it.address, group="P", options=options) as producer:
+        await it.make_topic("T", 1)
+        good = [producer.send("T", b"%d" % number) for number in range(3)]
+        results = await asyncio.gather(*good, producer.send("T", b""), return_exceptions=True)
+        assert [isinstance(result, MessageIllegal) for result in results] == [False, False, False, True]
+        assert it.state.store.queue("T", 0).max_offset == 3
 
 
 @in_loop
