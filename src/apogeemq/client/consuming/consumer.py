@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from types import TracebackType
 from typing import Final, Self
@@ -26,7 +27,7 @@ from apogeemq.client.instance import ClientInstance, joined_instance
 from apogeemq.client.namespaces import with_namespace
 from apogeemq.client.options import ClientOptions, ConsumerOptions
 from apogeemq.client.queries import TopicQueries
-from apogeemq.errors import ConfigError, WrongState
+from apogeemq.errors import ConfigError, NoRoute, RouteCause, WrongState
 from apogeemq.model.queues import MessageQueue
 from apogeemq.model.subscriptions import CONSUME_TYPES, EVERY_TAG
 from apogeemq.protocol.bodies import consumers as bodies
@@ -34,6 +35,8 @@ from apogeemq.protocol.bodies.heartbeat import ConsumerData
 from apogeemq.protocol.record import decode_record
 from apogeemq.runtime.clock import now_ms
 from apogeemq.runtime.tasks import Tasks
+
+log = logging.getLogger(__name__)
 
 _PASSIVELY: Final = CONSUME_TYPES[1]
 _EXPIRY_CHECKS: Final = 15  # in the time a message may take
@@ -124,7 +127,7 @@ class Consumer(TopicQueries):
             max_cached_bytes_per_topic=options.max_cached_bytes_per_topic,
         )
         for topic in self._subscriptions.own_topics:  # the retry topic is made by our first heartbeat
-            await instance.routes.get(topic)
+            await _look_for(instance, topic)
         await instance.heartbeat()
         self._membership = Membership(reading, lambda: self._subscriptions.topics, self._strategy)
         self._membership.start()
@@ -251,7 +254,7 @@ class Consumer(TopicQueries):
     async def subscribe(self, topic: str, tags: str = EVERY_TAG) -> None:
         """Want this topic too, or other tags of it. All members of a group must subscribe to the same."""
         instance, membership = self._running, self._running_membership
-        await instance.routes.get(with_namespace(topic, self._client.namespace))
+        await _look_for(instance, with_namespace(topic, self._client.namespace))
         name = self._subscriptions.add(topic, tags)
         await instance.heartbeat()  # first: a broker filters by what it was told
         for queue, reader in membership.readers.items():
@@ -329,3 +332,13 @@ class Consumer(TopicQueries):
         message = message_of(decoded, queue, self._client.namespace)
         consuming = self._handlers.consume_directly(self._handler, message, is_ordered=self.is_ordered)
         return asyncio.shield(asyncio.ensure_future(consuming))  # whoever asked may lose patience, handlers not
+
+
+async def _look_for(instance: ClientInstance, topic: str) -> None:
+    """A topic that is not there yet is waited for while the consumer runs. Raises NoRoute when nobody can be asked."""
+    try:
+        await instance.routes.get(topic)
+    except NoRoute as error:
+        if error.cause is RouteCause.NO_NAME_SERVER:
+            raise
+        log.warning("%s; its messages come when there are any", error)

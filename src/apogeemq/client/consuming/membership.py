@@ -16,7 +16,7 @@ from apogeemq.client.consuming.locks import QueueLocks, mark_locked
 from apogeemq.client.consuming.queue_reader import QueueReader, Reading
 from apogeemq.client.consuming.rebalance import STRATEGIES, Strategy, sorted_ids, sorted_queues
 from apogeemq.client.route_info import readable_queues
-from apogeemq.errors import ApogeeError, ConfigError
+from apogeemq.errors import ApogeeError, ConfigError, NoRoute, RouteCause
 from apogeemq.model.queues import MessageQueue
 from apogeemq.model.topics import RETRY_PREFIX
 from apogeemq.runtime.clock import monotonic_ms
@@ -137,7 +137,7 @@ class Membership:
                 try:
                     is_complete &= await self._rebalance(topic)
                 except ApogeeError as error:
-                    is_complete = False
+                    is_complete &= self._is_waited_for(topic, error)
                     log.warning("no rebalance of %s at the moment: %s", topic, error)
                 except Exception:  # of a strategy that is not ours
                     is_complete = False
@@ -148,6 +148,14 @@ class Membership:
                 if not waiter.done():
                     waiter.set_result(None)
             period_seconds = self._reading.options.rebalance_seconds if is_complete else _RETRY_SECONDS
+
+    def _is_waited_for(self, topic: str, error: ApogeeError) -> bool:
+        """Whether there is nothing to do before the topic is there: whoever keeps the routes will tell. The retry topic
+        is made when a broker hears of us."""
+        if not isinstance(error, NoRoute) or error.cause is RouteCause.NO_NAME_SERVER:
+            return False
+        has_broker = bool(self._reading.instance.routes.broker_addresses(only_masters=False))
+        return not (topic.startswith(RETRY_PREFIX) and has_broker)
 
     async def _rebalance(self, topic: str) -> bool:
         """Says whether every queue that is ours has its reader."""

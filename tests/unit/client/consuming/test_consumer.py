@@ -28,6 +28,20 @@ async def test_messages_come_and_what_was_acknowledged_does_not_come_again(tmp_p
 
 
 @in_loop
+async def test_a_consumer_may_be_there_before_its_topic(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        async with (
+            Consumer(it.address, group="G", topic="T", options=FROM_FIRST) as consumer,
+            Producer(it.address, group="P") as producer,
+        ):
+            await producer.send("T", b"the first of all")
+            message = await anext(consumer)
+            assert message.body == b"the first of all"
+            await message.ack()
+        assert sum(it.committed("G", "T").values()) == 1
+
+
+@in_loop
 async def test_stop_keeps_offsets_only_up_to_what_is_unfinished(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it:
         await fill(it, "T", 6, queues=1)
