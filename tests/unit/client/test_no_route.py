@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from apogeemq.client import Consumer, Producer
+from apogeemq.client import Producer, PullConsumer
 from apogeemq.client.route_cache import NewTopic, RouteCache
 from apogeemq.errors import ApogeeError, NoRoute, RouteCause
 from apogeemq.transport.discovery import find_source
@@ -22,12 +22,13 @@ from tests.unit.transport.address_servers import AddressServer
 
 
 async def failure(address: str) -> NoRoute:
-    """Of a send; that of a consumer's start must have the same cause."""
+    """Of a send; that of a reader must have the same cause."""
     async with Producer(address, group="P") as producer:
         with pytest.raises(NoRoute, match="no route of topic T: ") as caught:
             await producer.send("T", b"x")
-    with pytest.raises(NoRoute, match="no route of topic T: ") as again:
-        await Consumer(address, group="G", topic="T").start()
+    async with PullConsumer(address, group="G") as reader:
+        with pytest.raises(NoRoute, match="no route of topic T: ") as again:
+            await reader.subscribe_queues("T")
     assert again.value.cause is caught.value.cause
     assert caught.value.retriable and caught.value.refresh_routes
     return caught.value
@@ -84,8 +85,9 @@ async def test_no_broker_makes_topics(tmp_path: Path) -> None:
 @in_loop
 async def test_nobody_has_made_it_yet(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it:
-        with pytest.raises(NoRoute, match="made by the first message to it") as caught:
-            await Consumer(it.address, group="G", topic="T").start()
+        async with PullConsumer(it.address, group="G") as reader:
+            with pytest.raises(NoRoute, match="made by the first message to it") as caught:
+                await reader.subscribe_queues("T")
         assert caught.value.cause is RouteCause.NOT_YET
         async with Producer(it.address, group="P") as producer:
             await producer.send("T", b"x")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from apogeemq.client import Consumer, ConsumerOptions, by_config
+from apogeemq.client import Consumer, ConsumerOptions, Producer, by_config
 from apogeemq.client.consuming.queue_reader import QueueReader
-from apogeemq.errors import NoRoute, WrongState
+from apogeemq.errors import WrongState
 from tests.unit.client.cluster import FROM_FIRST, Cluster, cluster, eventually, named
 from tests.unit.client.consuming.programs import fill, queues_of, settled, taken
 from tests.unit.event_loop import in_loop
@@ -85,13 +85,14 @@ async def test_a_topic_that_is_left_and_taken_again_at_once(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_a_topic_that_is_not_there_changes_nothing(tmp_path: Path) -> None:
+async def test_a_topic_may_be_subscribed_to_before_it_is_there(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it:
         await it.make_topic("T", 1)
-        async with Consumer(it.address, group="G", topic="T") as consumer:
-            with pytest.raises(NoRoute):
-                await consumer.subscribe("nowhere")
-            assert consumer._subscriptions.own_topics == ["T"]
+        async with Consumer(it.address, group="G", topic="T", options=FROM_FIRST) as consumer:
+            await consumer.subscribe("later")
+            async with Producer(it.address, group="P") as producer:
+                await producer.send("later", b"now")
+            assert (await anext(consumer)).body == b"now"
         with pytest.raises(WrongState, match="not running"):
             await consumer.subscribe("T")
 
