@@ -10,7 +10,7 @@ import os
 
 from setuptools import setup
 
-# What profiles of a busy broker show. No module here may define a msgspec struct or subclass a class of asyncio's:
+# What profiles of a busy broker and a busy client show. No module here may define a msgspec struct or subclass a class of asyncio's:
 # those cannot be native.
 HOT_MODULES = (
     "broker/handlers/pull",
@@ -19,6 +19,12 @@ HOT_MODULES = (
     "broker/promises",
     "broker/putting",
     "broker/stats",
+    "client/consuming/process_queue",
+    "client/producing/accumulator",
+    "client/producing/destinations",
+    "client/producing/queue_choice",
+    "client/producing/sending",
+    "client/producing/window",
     "filter/tags",
     "model/delays",
     "model/ids",
@@ -28,7 +34,9 @@ HOT_MODULES = (
     "protocol/framing",
     "protocol/record",
     "protocol/replies",
+    "protocol/send_requests",
     "runtime/clock",
+    "runtime/unique_ids",
     "store/batch",
     "store/collecting",
     "store/commit_log",
