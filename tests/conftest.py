@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -14,7 +15,12 @@ hypothesis.settings.load_profile("soak" if os.environ.get("APOGEE_SOAK") else "d
 
 
 def pytest_configure() -> None:
-    """With APOGEE_COMPILED=1 the hot modules must be the compiled ones, or the run shows nothing."""
+    """With APOGEE_COMPILED=1 the hot modules must be the compiled ones, or the run shows nothing.
+
+    A run in the background of a shell ignores Ctrl-C, and so would every program it starts.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if os.environ.get("APOGEE_COMPILED") == "1":
         from apogeemq.store import message_store
 
