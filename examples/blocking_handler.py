@@ -12,7 +12,8 @@ consumer = Consumer(NAME_SERVER, group="blocking-packing", topic="orders", optio
 
 @consumer.on_message
 def pack(message: ConsumedMessage) -> None:
-    print("packed", message.body.decode(), "in", threading.current_thread().name, flush=True)
+    # Whole lines: print writes its end by itself, and another thread may come in between.
+    print(f"packed {message.body.decode()} in {threading.current_thread().name}\n", end="", flush=True)
 
 
 with contextlib.suppress(KeyboardInterrupt), consumer:
