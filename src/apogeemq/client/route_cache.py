@@ -67,7 +67,15 @@ class RouteCache:
             self._wanted[topic] = new_topic or self._wanted.get(topic)
             self._topics_changed.set()
         route = self._routes.get(topic)
-        return route if route is not None else await self.refresh(topic)
+        if route is not None:
+            return route
+        is_asked_for = topic in self._fetching  # perhaps by somebody who would not make the topic
+        try:
+            return await self.refresh(topic)
+        except NoRoute:
+            if new_topic is None or not is_asked_for:
+                raise
+            return await self.refresh(topic)
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID, *, only_this: bool = False) -> str | None:
         """Of a broker that a route names."""

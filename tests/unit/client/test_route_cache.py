@@ -123,6 +123,19 @@ async def test_refreshed_in_the_background(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_a_reader_that_asks_at_the_same_time_does_not_keep_a_topic_from_being_made(tmp_path: Path) -> None:
+    async with caching(tmp_path) as (cached, _):
+        await cached.register("broker-a", "TBW102")
+        for turns in range(30):  # of the loop, by which the reader is ahead
+            topic = f"T{turns}"
+            reading = asyncio.ensure_future(cached.routes.get(topic))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            assert (await cached.routes.get(topic, LIKE_DEFAULT)).queues
+            await asyncio.gather(reading, return_exceptions=True)
+
+
+@in_loop
 async def test_a_new_topic_borrows_the_default_ones_route(tmp_path: Path) -> None:
     async with caching(tmp_path) as (it, asked):
         await it.register("broker-a", "TBW102", queues=8)
