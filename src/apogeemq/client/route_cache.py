@@ -105,7 +105,9 @@ class RouteCache:
 
     async def refresh(self, topic: str) -> TopicRoute:
         """Ask a name server now; those who ask at the same time share the answer. Raises NoRoute."""
-        fetching = self._fetching.get(topic) or self._begin_fetch(topic)
+        fetching = self._fetching.get(topic)
+        if fetching is None or fetching.done():
+            fetching = self._begin_fetch(topic)
         try:
             return await asyncio.shield(fetching)
         except asyncio.CancelledError:
@@ -153,7 +155,8 @@ class RouteCache:
         return fetching
 
     def _fetched(self, topic: str, task: asyncio.Task[TopicRoute]) -> None:
-        self._fetching.pop(topic, None)
+        if self._fetching.get(topic) is task:
+            del self._fetching[topic]
         if self._is_watch_idle:
             self._topics_changed.set()  # perhaps a name server is known now
         if not task.cancelled():
