@@ -50,7 +50,6 @@ _HEADS: Final = {
 }
 HOST_FLAGS: Final = BORN_HOST_IPV6 | STORE_HOST_IPV6
 _SHORT: Final = Struct(">h")
-_SIZE_AND_MAGIC: Final = Struct(">II")
 
 # Size of the part from the total size to the body's length, by the flags of the hosts.
 HEAD_SIZES: Final = {flags: head.size for flags, head in _HEADS.items()}
