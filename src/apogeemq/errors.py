@@ -18,6 +18,7 @@
     ├── WrongState             a producer or consumer that is not started, or started twice (local misuse)
     ├── MessageIllegal         a message that no broker would take (local misuse)
     ├── OffsetIllegal          an offset that the queue does not have (local misuse)
+    ├── DataLost               messages that were to be read are no longer there, or their queue is not
     ├── SendFailed             a message was not taken, after every attempt that made sense
     └── StorageFailed          a file of ours could not be written or read
 
@@ -145,6 +146,24 @@ class MessageIllegal(ApogeeError):
 
 class OffsetIllegal(ApogeeError):
     """An offset that the queue does not have."""
+
+
+class DataLost(ApogeeError):
+    """Messages of a queue that were to be read are no longer there: those from `start` to before `end`."""
+
+    def __init__(self, topic: str, broker: str, queue_id: int, start: int, end: int, why: str) -> None:
+        super().__init__(
+            f"messages {start} to {end} (exclusive) of topic {topic}, broker {broker}, queue {queue_id} are lost: {why}"
+        )
+        self.topic = topic
+        self.broker = broker
+        self.queue_id = queue_id
+        self.start = start
+        self.end = end
+        self.why = why
+
+    def __reduce__(self) -> tuple[type[DataLost], tuple[str, str, int, int, int, str]]:
+        return type(self), (self.topic, self.broker, self.queue_id, self.start, self.end, self.why)
 
 
 class SendFailed(ApogeeError):

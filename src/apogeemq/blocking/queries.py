@@ -37,6 +37,13 @@ class TopicQueries(BlockingClient):
         """
         self._call(self._asked.create_topic, topic, queues, like=like, attributes=attributes, system_flag=system_flag)
 
+    def list_topics(self) -> tuple[str, ...]:
+        """Those of the namespace that a name server knows now, the system's among them, by name.
+
+        Raises NoNameServer, or RemoteRefused.
+        """
+        return self._call(self._asked.list_topics)
+
     def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues a producer may send to, as a name server knows them now. Raises NoRoute."""
         return self._call(self._asked.publish_queues, topic)

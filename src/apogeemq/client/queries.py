@@ -13,7 +13,7 @@ from apogeemq.client.instance import ClientInstance
 from apogeemq.client.namespaces import with_namespace, without_namespace
 from apogeemq.client.options import ClientOptions
 from apogeemq.client.route_info import nowhere_to_send, publish_info, readable_queues
-from apogeemq.errors import ApogeeError, ConfigError, NoRoute, RouteCause
+from apogeemq.errors import ApogeeError, ConfigError, NoRoute, RemoteRefused, RouteCause
 from apogeemq.model.ids import parse_offset_id
 from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
@@ -26,6 +26,9 @@ from apogeemq.model.topics import (
     is_system_topic,
     topic_problem,
 )
+from apogeemq.protocol import javajson
+from apogeemq.protocol.bodies.routes import WireTopicList
+from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.headers.admin import CreateTopic
 from apogeemq.protocol.headers.broker import QueryMessage
 from apogeemq.protocol.record import Record
@@ -101,6 +104,20 @@ class TopicQueries:
                 if not error.retriable:
                     break
         return failure
+
+    async def list_topics(self) -> tuple[str, ...]:
+        """Those of the namespace that a name server knows now, the system's among them, by name.
+
+        Raises NoNameServer, or RemoteRefused.
+        """
+        servers, namespace = self._running.name_servers, self._client.namespace
+        answer = await servers.request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        if answer.code != ResponseCode.SUCCESS:
+            raise RemoteRefused(answer.code, answer.remark, servers.book.current or "")
+        names = javajson.loads(answer.body, WireTopicList).topicList if answer.body else []
+        return tuple(
+            sorted(without_namespace(name, namespace) for name in names if with_namespace(name, namespace) == name)
+        )
 
     async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues a producer may send to, as a name server knows them now. Raises NoRoute."""

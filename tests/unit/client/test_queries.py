@@ -144,6 +144,19 @@ async def test_queues_by_permission(tmp_path: Path) -> None:
         assert producer._running.routes.topics == []  # asking once is no interest
 
 
+@in_loop
+async def test_topics_are_listed_by_name(tmp_path: Path) -> None:
+    async with asking(tmp_path) as (it, producer):
+        for topic in ("B", "A", "NS%C"):
+            await it.make_topic(topic, 1)
+            await until_routed(producer, topic, 1)
+        listed = await producer.list_topics()
+        assert [name for name in listed if name in ("A", "B", "NS%C")] == ["A", "B", "NS%C"]
+        assert "TBW102" in listed
+        async with Producer(it.address, group="Q", client=ClientOptions(namespace="NS")) as tenant:
+            assert {"A", "B", "C"} & set(await tenant.list_topics()) == {"C"}
+
+
 # -- offsets -------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,36 @@
+"""Spark on RocketMQ: `register(spark)` makes the formats `rocketmq`, `rocketmq-routes` and `rocketmq-store` known to a
+session. Needs the extra: pip install 'apogeemq[spark]'."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from apogeemq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+NEEDS_EXTRA: Final = "Spark is not installed: pip install 'apogeemq[spark]'"
+# A reader that takes filters fails every read while this is off.
+FILTER_PUSH_DOWN: Final = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: SparkSession) -> None:
+    """Make the formats known to this session. ConfigError where Spark or Arrow are missing."""
+    require_extra()
+    from apogeemq.spark.source.data_source import RocketMQDataSource
+
+    spark.conf.set(FILTER_PUSH_DOWN, "true")
+    for source in (RocketMQDataSource,):
+        spark.dataSource.register(source)
+
+
+def require_extra() -> None:
+    """ConfigError, in one sentence, unless Spark and Arrow can be imported."""
+    try:
+        import pyarrow  # noqa: F401
+        import pyspark.sql.datasource  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(f"{NEEDS_EXTRA} ({error})") from None

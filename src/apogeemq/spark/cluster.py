@@ -1,0 +1,164 @@
+"""What the processes of a Spark job ask of the cluster. Each process has one connection to it for a group and a set of
+options, made when it is first needed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+from apogeemq.blocking.background import background_loop
+from apogeemq.client import MessageQueue, PullConsumer, PullOptions
+from apogeemq.errors import ApogeeError, NoRoute, RouteCause
+from apogeemq.spark.connection import Connection
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_MAX_QUESTIONS: Final = 64  # at once
+# A topic that is not there will not be there in a moment; the other causes may pass.
+_MISSING_TOPIC: Final = frozenset((RouteCause.NO_AUTO_CREATION, RouteCause.NOT_YET))
+
+
+class Bounds(NamedTuple):
+    """Of a queue: the oldest offset that is still there, and the one the next message will have."""
+
+    least: int
+    end: int
+
+
+class Answers(NamedTuple):
+    """What was asked of many queues. Those of brokers that did not answer, for all the attempts, are in `failed`."""
+
+    bounds: dict[MessageQueue, Bounds]
+    failed: dict[MessageQueue, ApogeeError]
+
+
+class Cluster:
+    """Made by `cluster_of` only. Its methods may be called from any thread; each tries again as the connection's
+    options say and then raises the last ApogeeError. Topics are named without the namespace."""
+
+    def __init__(self, connection: Connection, group: str) -> None:
+        self.connection = connection
+        self.group = group
+        options = PullOptions(joins_group=False, pull_timeout_seconds=connection.request_timeout_ms / 1000)
+        # For code that runs in the loop; see `run`.
+        self.consumer = PullConsumer(connection.name_server, group, options=options, client=connection.client_options())
+
+    def start(self) -> None:
+        background = background_loop()
+        background.run(self.consumer.start)
+        background.opened(self.consumer.stop)
+
+    def run(self, make_coroutine: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """In the loop of the process; waits for it."""
+        return background_loop().run(make_coroutine)
+
+    # -- questions -------------------------------------------------------------------------------------------
+
+    def topics(self) -> tuple[str, ...]:
+        """All that a name server knows, the system's among them."""
+        return self.run(lambda: self.retried(self.consumer.list_topics))
+
+    def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Those that can be read now. NoRoute when there are none."""
+        return self.run(lambda: self.retried(lambda: self.consumer.fetch_queues(topic)))
+
+    def min_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        return self._of_each(queues, self.consumer.min_offset)
+
+    def max_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        return self._of_each(queues, self.consumer.max_offset)
+
+    def offsets_at(self, queues: Iterable[MessageQueue], time_ms: int) -> dict[MessageQueue, int]:
+        """Of the first message stored at that time or later; the end where there is none."""
+        return self._of_each(queues, lambda queue: self.consumer.offset_for_time(queue, time_ms))
+
+    def bounds(self, queues: Iterable[MessageQueue]) -> Answers:
+        """Both ends of queues. Brokers that do not answer fail their own queues only."""
+
+        async def both(queue: MessageQueue) -> Bounds:
+            return Bounds(*await asyncio.gather(self.consumer.min_offset(queue), self.consumer.max_offset(queue)))
+
+        found, failed = self.run(lambda: self._ask_each(queues, both))
+        return Answers(found, failed)
+
+    def committed(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """Where the group goes on, as brokers keep it; None where it has not begun."""
+        return self._of_each(queues, self.consumer.committed)
+
+    def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Let brokers keep where the group goes on."""
+        self._of_each(offsets, lambda queue: self.consumer.update_consume_offset(queue, offsets[queue]))
+
+    # -- asking ----------------------------------------------------------------------------------------------
+
+    async def retried(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """In the loop: what it gives, tried again after failures that may pass."""
+        for delay in self.connection.retry_delays():
+            try:
+                return await ask()
+            except ApogeeError as error:
+                if not may_pass(error):
+                    raise
+                log.warning("%s; trying again in %g s", error, delay)
+            await asyncio.sleep(delay)
+        return await ask()
+
+    def _of_each(
+        self, queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], Coroutine[Any, Any, T]]
+    ) -> dict[MessageQueue, T]:
+        found, failed = self.run(lambda: self._ask_each(queues, ask))
+        for error in failed.values():
+            raise error
+        return found
+
+    async def _ask_each(
+        self, queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], Coroutine[Any, Any, T]]
+    ) -> tuple[dict[MessageQueue, T], dict[MessageQueue, ApogeeError]]:
+        found: dict[MessageQueue, T] = {}
+        failed: dict[MessageQueue, ApogeeError] = {}
+        waiting = iter(tuple(queues))
+
+        async def ask_some() -> None:
+            for queue in waiting:
+                try:
+                    found[queue] = await self.retried(lambda queue=queue: ask(queue))  # type: ignore[misc]
+                except ApogeeError as error:
+                    failed[queue] = error
+
+        await asyncio.gather(*(ask_some() for _ in range(_MAX_QUESTIONS)))
+        return found, failed
+
+
+def may_pass(error: ApogeeError) -> bool:
+    """Whether to try again."""
+    return error.retriable and not (isinstance(error, NoRoute) and error.cause in _MISSING_TOPIC)
+
+
+_clusters: dict[tuple[Connection, str], Cluster] = {}
+_making = threading.Lock()
+
+
+def cluster_of(connection: Connection, group: str) -> Cluster:
+    """That of this process."""
+    with _making:
+        found = _clusters.get((connection, group))
+        if found is None:
+            found = Cluster(connection, group)
+            found.start()
+            _clusters[connection, group] = found
+        return found
+
+
+def _leave_to_parent() -> None:
+    """A forked child has none of its parent's threads and must not use its sockets."""
+    global _clusters, _making
+    _clusters, _making = {}, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
