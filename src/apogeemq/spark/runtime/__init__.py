@@ -1,0 +1,1 @@
+"""What a Spark needs to run here: Java, a session, and the package on its executors."""

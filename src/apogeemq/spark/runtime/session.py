@@ -1,0 +1,122 @@
+"""Spark started from Python, quietly: by default inside this machine, bound to 127.0.0.1, its logs in a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from apogeemq.errors import ConfigError
+from apogeemq.spark.runtime.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOPBACK: Final = "127.0.0.1"
+LOG_NAME: Final = "spark.log"
+ERRORS_NAME: Final = "spark-errors.log"
+"""What the JVM and Python workers print to standard error: next to nothing, unless something is wrong."""
+
+_LOG_SETTINGS: Final = """\
+status = error
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {path}
+appender.file.filePattern = {path}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 16MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
+rootLogger.level = {level}
+rootLogger.appenderRef.file.ref = file
+# Says at every start that the machine's native Hadoop library is missing, which nobody needs.
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+"""
+
+
+def embedded_session(
+    app_name: str,
+    master: str = "local[*]",
+    *,
+    settings: Mapping[str, str] | None = None,
+    log_folder: Path | None = None,
+    log_level: str = "warn",
+    shows_ui: bool = False,
+) -> SparkSession:
+    """A session that knows the connector; where this process has one already, that one.
+
+    `settings` are Spark's own and win over what is set here. Logs go to `log_folder` (a temporary one when not given,
+    see `log_folder_of`). With a master that is not local, the package is sent to the executors.
+    Raises ConfigError when pyspark or Java is missing.
+    """
+    try:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise ConfigError(f"Spark is not installed ({error}): pip install 'apogeemq[spark]'") from error
+    from apogeemq.spark import register
+
+    with SparkContext._lock:
+        if SparkContext._active_spark_context is None:
+            folder = log_folder or Path(tempfile.mkdtemp(prefix="apogeemq-spark-"))
+            wanted = {**_settings(app_name, master, folder, log_level, shows_ui=shows_ui), **(settings or {})}
+            _start(wanted, folder)
+    spark = SparkSession.builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def log_folder_of(spark: SparkSession) -> Path | None:
+    """Where the logs of a session from `embedded_session` are."""
+    found = spark.sparkContext.getConf().get(_LOG_FOLDER)
+    return Path(found) if found else None
+
+
+_LOG_FOLDER: Final = "spark.apogeemq.logFolder"
+
+
+def is_local(master: str) -> bool:
+    """Whether executors are threads of the driver."""
+    return master == "local" or master.startswith("local[")
+
+
+def _settings(app_name: str, master: str, folder: Path, log_level: str, *, shows_ui: bool) -> dict[str, str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    log_settings = folder / "log4j2.properties"
+    log_settings.write_text(_LOG_SETTINGS.format(path=folder / LOG_NAME, level=log_level))
+    found = {
+        "spark.master": master,
+        "spark.app.name": app_name,
+        "spark.ui.enabled": str(shows_ui).lower(),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={log_settings.as_uri()}"',
+        _LOG_FOLDER: str(folder),
+    }
+    if is_local(master):
+        found |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
+    return found
+
+
+def _start(settings: Mapping[str, str], folder: Path) -> None:
+    """Makes the process's SparkContext. Its JVM is started here, and not by Spark, to give it a standard error."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    if is_local(settings["spark.master"]):
+        # The same Python, with the same packages, and no question to the network about this machine's name.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    gateway = SparkContext._gateway
+    if gateway is None:  # else a JVM is left of an earlier session, and the only one a process can have
+        with (folder / ERRORS_NAME).open("ab") as errors:
+            gateway = launch_gateway(conf, {"stderr": errors})  # type: ignore[no-untyped-call]
+    SparkContext(conf=conf, gateway=gateway)

@@ -1,0 +1,105 @@
+"""What the tests with a real Spark share: one session, servers of both kinds, a standalone cluster.
+
+Starting any of these takes seconds, so each is started when a test first wants it and serves all that follow. A test
+that kills servers gets them back whole for the next one; one that spoils them takes `make_world`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from apogeemq.spark.runtime.session import embedded_session
+from tests.peers import apache
+from tests.spark.standalone import Standalone
+from tests.spark.worlds import APACHES, OURS, World
+
+MakeWorld = Callable[..., World]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """`local[2]` with the connector registered. One for all: a process can have only one."""
+    folder = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    }
+    started = embedded_session("tests", "local[2]", settings=settings, log_folder=folder)
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], World]]:
+    """By kind; each is started when it is first asked for."""
+    started: dict[str, World] = {}
+    with contextlib.ExitStack() as stack:
+
+        def get(kind: str) -> World:
+            if kind not in started:
+                _need_peers(kind)
+                started[kind] = stack.enter_context(World(kind, tmp_path_factory.mktemp(kind)))
+            return started[kind]
+
+        yield get
+
+
+@pytest.fixture
+def world(worlds: Callable[[str], World]) -> Iterator[World]:
+    """Our servers."""
+    yield from _healed(worlds(OURS))
+
+
+@pytest.fixture
+def apache_world(worlds: Callable[[str], World]) -> Iterator[World]:
+    """Apache's servers, with SQL filters and timers on."""
+    yield from _healed(worlds(APACHES))
+
+
+@pytest.fixture(params=[OURS, APACHES])
+def any_world(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> Iterator[World]:
+    """Both, one after the other."""
+    yield from _healed(worlds(request.param))
+
+
+@pytest.fixture
+def make_world(tmp_path: Path) -> Iterator[MakeWorld]:
+    """`make_world(kind=OURS, properties={})`: servers of a test's own, with these settings of the brokers."""
+    with contextlib.ExitStack() as stack:
+
+        def make(kind: str = OURS, properties: Mapping[str, object] | None = None) -> World:
+            _need_peers(kind)
+            folder = tmp_path / f"world-{len(list(tmp_path.glob('world-*')))}"
+            folder.mkdir()
+            return stack.enter_context(World(kind, folder, properties))
+
+        yield make
+
+
+@pytest.fixture(scope="session")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    """A master and two workers of one core each. A test that uses it waits until its executors have ended."""
+    with Standalone(tmp_path_factory.mktemp("standalone")) as cluster:
+        yield cluster
+
+
+def _healed(found: World) -> Iterator[World]:
+    found.heal()
+    yield found
+    found.heal()
+
+
+def _need_peers(kind: str) -> None:
+    if kind == APACHES:
+        try:
+            apache.resolve(apache.V5)
+        except apache.PeersUnavailable as unavailable:
+            pytest.skip(str(unavailable))
