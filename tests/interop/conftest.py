@@ -52,7 +52,7 @@ def started_tools(make_folder: Callable[[str], Path], netns: NetNamespace | None
         yield Tools(clients, mqadmin, netns)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tools(request: pytest.FixtureRequest, peers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
     """The Java client and `mqadmin`, warm, for all modules: starting them takes longer than most tests."""
     if SERVERS_ARE_APACHES:
@@ -62,7 +62,7 @@ def tools(request: pytest.FixtureRequest, peers: None, tmp_path_factory: pytest.
             yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def enclosed_tools(peers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
     """The same in a network namespace, where Apache's servers can run: they do not keep to one address."""
     with contextlib.ExitStack() as stack:
@@ -73,7 +73,7 @@ def enclosed_tools(peers: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield stack.enter_context(started_tools(tmp_path_factory.mktemp, netns))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def worlds(enclosed_tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
     """Servers for the tests of our own client, started when a test first wants them."""
     with contextlib.ExitStack() as stack:
