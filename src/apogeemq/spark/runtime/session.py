@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from apogeemq.errors import ConfigError
+from apogeemq.spark import register, require_extra
 from apogeemq.spark.runtime.java import find_java
 
 if TYPE_CHECKING:
@@ -56,12 +56,9 @@ def embedded_session(
     see `log_folder_of`). With a master that is not local, the package is sent to the executors.
     Raises ConfigError when pyspark or Java is missing.
     """
-    try:
-        from pyspark import SparkContext
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise ConfigError(f"Spark is not installed ({error}): pip install 'apogeemq[spark]'") from error
-    from apogeemq.spark import register
+    require_extra()
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
     with SparkContext._lock:
         if SparkContext._active_spark_context is None:
