@@ -48,10 +48,11 @@ test: check peers compiled ## check, then every test, with real Apache brokers a
 soak: peers ## interop, property, crash and robustness tests, longer: more messages, more kills, more examples
 	@APOGEE_SOAK=1 $(PYTEST) --timeout=1800 tests/interop tests/property tests/crash tests/robustness
 
-bench: peers compiled ## our name server, broker and client beside Apache's
+bench: peers compiled ## our name server, broker and client beside Apache's, Spark on them beside Spark on Kafka
 	@$(FAST) $(PY) -m benchmarks.nameserver
 	@$(FAST) $(PY) -m benchmarks.broker
 	@$(FAST) $(PY) -m benchmarks.client
+	@$(FAST) $(PY) -m benchmarks.spark
 
 golden: peers ## capture the golden byte files again from the real peers; shows the difference
 	@$(PY) -m tests.golden.capture

@@ -70,11 +70,11 @@ def create_topics(address: Address, count: int) -> None:
                 taken(sock)
 
 
-def fill(address: Address, topic: str, *, per_queue: int, size: int, queues: int = QUEUES) -> None:
-    """`per_queue` messages (a multiple of 32) to every queue, in batches."""
+def fill(address: Address, topic: str, *, per_queue: int, size: int, queues: int = QUEUES, keyed: bool = False) -> None:
+    """`per_queue` messages (a multiple of 32) to every queue, in batches. `keyed`: with keys of the user's, too."""
     assert per_queue % _BATCH == 0
     with contextlib.ExitStack() as stack:
-        lanes = [stack.enter_context(_Lane(address, topic, queue, size)) for queue in range(queues)]
+        lanes = [stack.enter_context(_Lane(address, topic, queue, size, keyed)) for queue in range(queues)]
         for _ in range(per_queue // _BATCH):
             for lane in lanes:
                 lane.send()
@@ -85,8 +85,8 @@ def fill(address: Address, topic: str, *, per_queue: int, size: int, queues: int
 class _Lane:
     """One connection that fills one queue; a few ready batches go round."""
 
-    def __init__(self, address: Address, topic: str, queue: int, size: int) -> None:
-        encoder, numbers = Encoder(), itertools.count(queue << 20)
+    def __init__(self, address: Address, topic: str, queue: int, size: int, keyed: bool) -> None:
+        encoder, numbers = Encoder(keyed=keyed), itertools.count(queue << 20)
         self._batches = itertools.cycle(
             [
                 encoder.batch([frames.Key(next(numbers), topic, queue, size) for _ in range(_BATCH)])

@@ -1,0 +1,118 @@
+"""`python -m benchmarks.spark`: the data source `rocketmq` and Spark's own Kafka source, alternately."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.report import Page
+from benchmarks.rows import Row
+from benchmarks.runner import Case, Wish, run
+from benchmarks.settings import Settings
+from benchmarks.spark import cases, cold_scan
+from benchmarks.spark.cases import SIZES
+from benchmarks.spark.contenders import PULL_BYTES, PULL_MESSAGES, Contenders
+from tests.peers.apache import PeersUnavailable
+
+FULL = Settings(rounds=5, seconds=0.0, warm_up_s=0.0, quick=False)
+QUICK = Settings(rounds=2, seconds=0.0, warm_up_s=0.0, quick=True)
+
+_INTRODUCTION = f"""\
+# Benchmarks: Spark on RocketMQ beside Spark on Kafka
+
+Made by `{{command}}`; do not edit by hand.
+
+{{machine}}
+
+Each source has a Spark of its own (`local[2]`, heap 2 GB) that stays warm; both do the same, alternately, in one run,
+and share the machine with the two brokers. Each figure is the median of the rounds and *ratio* is ours divided by the
+other's. *Rounds' ratios* are the lowest and the highest of any single round.
+
+- The other: Spark's Kafka source 4.2.0 on a Kafka 3.9.1 broker (heap 1 GB), both with their defaults. Topics have eight
+  partitions, messages no keys and no headers.
+- Ours: our broker with flushes in the background and the hot modules compiled. Topics have eight queues; every message
+  has a unique id, keys and a tag, and all columns are read. *Kafka's columns* are the rows of a read that asks only for
+  what Kafka's source has, too.
+- Our broker gives up to {PULL_MESSAGES:,} messages or {PULL_BYTES >> 20} MB a pull here
+  (`maxTransferCountOnMessageInMemory`, `maxTransferBytesOnMessageInMemory`), where Kafka's gives 1 MB a partition. The
+  rows *32 a pull* are of a broker as it comes.
+- *Batch read*: from `load` to the end of the action; *noop* writes every row to Spark's sink that drops them, *count*
+  counts them. *Stream read*: the trigger AvailableNow, to the same sink, or counted by `foreachBatch`.
+- *Batch write*: rows made by Spark itself, from two tasks; both sinks with their defaults. Afterwards every row must be
+  in the topic.
+- *Rows per CPU-second* counts the CPU time of Spark: the JVM and, in ours, the Python processes it starts. The brokers'
+  is left out.
+- *Batches of 800 rows*: the median time of a micro-batch (`triggerExecution`) of a stream limited by
+  `maxOffsetsPerTrigger`.
+- *Cold scan*: `rocketmq-store` on the folder of a broker that has been shut down, beside Parquet files (as Spark writes
+  them: Snappy) of the same rows and columns.
+- Growth: our source alone, the larger beside the smaller; with two cores one queue is read by one of them, so that
+  *rows per CPU-second* says whether it is flat.
+"""
+
+
+def _case(run: Callable[..., Iterator[Row]], **fixed: object) -> Case[Contenders]:
+    return partial(run, **fixed)
+
+
+_READS: dict[str, Case[Contenders]] = {
+    f"{mode}-{action}-{size}": _case(cases.reads, size=size, mode=mode, action=action)
+    for mode in ("batch", "stream")
+    for action in ("noop", "count")
+    for size in SIZES
+}
+_VARIED_READS: dict[str, Case[Contenders]] = {
+    "same-columns": _case(cases.reads, size=200, mode="batch", action="noop", same_columns=True),
+    "usual-pulls": _case(cases.reads, size=200, mode="batch", action="noop", usual_pulls=True),
+}
+CASES: dict[str, Case[Contenders]] = {
+    **_READS,
+    **_VARIED_READS,
+    **{f"write-{size}": _case(cases.writes, size=size) for size in SIZES},
+    "small-batches": _case(cases.small_batches),
+    "queues": _case(cases.more_queues),
+    **{f"cold-{size}": _case(cold_scan.scans, size=size) for size in SIZES},
+}
+LARGE_CASES: dict[str, Case[Contenders]] = {"messages": _case(cases.more_messages)}
+_ROOT = Path(__file__).parent.parent.parent
+_PAGE = Page(_ROOT / "docs" / "benchmarks-spark.md", "Spark: ours beside Kafka's source", _INTRODUCTION, "other")
+_JSON = _ROOT / "build" / "benchmarks" / "spark.json"
+
+
+def main(
+    quick: Annotated[bool, typer.Option(help="Few rounds of few rows: rougher figures.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help=f"A case; may be repeated: {', '.join([*CASES, *LARGE_CASES])}.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds per case [default: 5; with --quick 2].")] = None,
+    large: Annotated[bool, typer.Option(help="Also the cases that need minutes and 10 GB of disk.")] = False,
+    json: Annotated[Path, typer.Option(help="Where the figures of every round go.")] = _JSON,
+    write_docs: Annotated[bool, typer.Option(help="Write docs/benchmarks-spark.md anew.")] = False,
+) -> None:
+    """Spark on RocketMQ beside Spark on Kafka: rows per second and CPU-second read and written, small batches."""
+    wish = Wish(f"benchmarks.spark{' --large' * large}", quick, only or [], rounds, json, write_docs, False)
+    chosen = {**CASES, **LARGE_CASES} if large or set(wish.only) & LARGE_CASES.keys() else CASES
+    try:
+        run(wish, chosen, _contenders(), wish.settings(FULL, QUICK), _PAGE)
+    except PeersUnavailable as unavailable:
+        typer.echo(str(unavailable), err=True)
+        raise typer.Exit(1) from None
+
+
+@contextlib.contextmanager
+def _contenders() -> Iterator[Contenders]:
+    with (
+        tempfile.TemporaryDirectory(prefix="apogee-bench-", ignore_cleanup_errors=True) as folder,
+        Contenders(Path(folder)) as contenders,
+    ):
+        yield contenders
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,210 @@
+"""Brokers, topics and Sparks of both sides: started and filled once, used in every round."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from benchmarks import wire
+from benchmarks.broker import asking
+from benchmarks.broker.contenders import PROPERTIES
+from benchmarks.client.servers import Kafka
+from benchmarks.spark import sides
+from benchmarks.spark.jobs import Action, CreateKafkaTopic, Job, Read, Stream, Write
+from benchmarks.spark.sides import Result, Side, Spark
+from tests.peers import ours
+
+QUEUES = 8
+PULL_MESSAGES = 2_048
+PULL_BYTES = 4 << 20
+USUAL_PULL_MESSAGES = 32
+USUAL_PULL_BYTES = 256 << 10
+
+_CREATE_TOPIC, _UPDATE_CONFIG = 17, 25
+_TARGETED_BATCH = 32  # asking.fill sends so many at once
+
+
+class Topic(NamedTuple):
+    """`rows` messages with bodies of `size` bytes, evenly over the queues."""
+
+    name: str
+    size: int
+    rows: int
+    queues: int = QUEUES
+
+    @classmethod
+    def of(cls, size: int, rows: int, queues: int = QUEUES) -> Topic:
+        step = queues * _TARGETED_BATCH
+        rows = -(-rows // step) * step
+        return cls(f"bench-{size}-{rows}-{queues}", size, rows, queues)
+
+
+class Contenders:
+    """Everything is started when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stack = contextlib.ExitStack()
+        self._sparks: dict[Side, Spark] = {}
+        self._name_server = ours.NameServer(work_dir=folder / "namesrv", args=("--log-level", "warning"))
+        self._broker: ours.Broker | None = None
+        self._kafka: Kafka | None = None
+        self._filled: set[tuple[Side, str]] = set()
+        self._numbers = itertools.count(1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    # -- jobs ------------------------------------------------------------------------------------------------
+
+    def run(self, side: Side, job: Job) -> Result:
+        return self.spark(side).run(job)
+
+    def read(self, side: Side, topic: Topic, action: Action, **options: str) -> Job:
+        return Read(format=self._format(side), options=self._read_options(side, topic, options), action=action)
+
+    def stream(self, side: Side, topic: Topic, action: Action, **options: str) -> Job:
+        return Stream(
+            format=self._format(side),
+            options=self._read_options(side, topic, options),
+            checkpoint=str(self._folder / f"checkpoint-{next(self._numbers)}"),
+            action=action,
+        )
+
+    def write(self, side: Side, topic: Topic, rows: int, **options: str) -> Job:
+        """Bodies of the topic's size, no two the same."""
+        column = {"ours": "body", "kafka": "value"}[side]
+        body = f"CAST(rpad(CAST(id AS STRING), {topic.size}, 'b') AS BINARY) AS {column}"
+        return Write(
+            format=self._format(side),
+            options={**self._where(side), "topic": topic.name, **options},
+            columns=[body],
+            rows=rows,
+        )
+
+    def _format(self, side: Side) -> str:
+        return {"ours": "rocketmq", "kafka": "kafka"}[side]
+
+    def _where(self, side: Side) -> dict[str, str]:
+        if side == "kafka":
+            return {"kafka.bootstrap.servers": self.kafka.address}
+        return {"nameServer": self.name_server.address}
+
+    def _read_options(self, side: Side, topic: Topic, options: dict[str, str]) -> dict[str, str]:
+        return {**self._where(side), "subscribe": topic.name, "startingOffsets": "earliest", **options}
+
+    # -- topics ----------------------------------------------------------------------------------------------
+
+    def fill(self, side: Side, topic: Topic) -> None:
+        """Once; later calls find it filled."""
+        if (side, topic.name) in self._filled:
+            return
+        self.create(side, topic)
+        if side == "ours":
+            _fill(self.broker, topic)
+        else:
+            job = self.write("kafka", topic, topic.rows, **{"kafka.linger.ms": "20"})
+            assert isinstance(job, Write)
+            job.columns.append(f"CAST(id % {topic.queues} AS INT) AS partition")
+            self.run("kafka", job)
+        self._filled.add((side, topic.name))
+
+    def create(self, side: Side, topic: Topic) -> None:
+        if side == "kafka":
+            job = CreateKafkaTopic(server=self.kafka.address, topic=topic.name, partitions=topic.queues)
+            self.run("kafka", job)
+        else:
+            _create(self.broker, topic)
+
+    def cold_store(self, topic: Topic) -> Path:
+        """The folder of a broker that had this topic alone, and has been shut down."""
+        folder = self._folder / f"cold-{topic.name}"
+        if not folder.exists():
+            broker = self._make_broker(folder, "broker-cold")
+            with broker:
+                _create(broker, topic)
+                _fill(broker, topic)
+                broker.stop()
+        return folder / "store"
+
+    @contextlib.contextmanager
+    def usual_pulls(self) -> Iterator[None]:
+        """Our broker as it comes: 32 messages a pull."""
+        self._limit_pulls(USUAL_PULL_MESSAGES, USUAL_PULL_BYTES)
+        try:
+            yield
+        finally:
+            self._limit_pulls(PULL_MESSAGES, PULL_BYTES)
+
+    def _limit_pulls(self, messages: int, size: int) -> None:
+        text = "".join(f"{key}={value}\n" for key, value in pull_limits(messages, size).items())
+        _ask(self.broker, _UPDATE_CONFIG, {}, text.encode())
+
+    # -- processes -------------------------------------------------------------------------------------------
+
+    def spark(self, side: Side) -> Spark:
+        if side not in self._sparks:
+            make = {"ours": sides.ours, "kafka": sides.kafka}[side]
+            self._sparks[side] = self._stack.enter_context(make(self._folder / f"spark-{side}"))
+        return self._sparks[side]
+
+    @property
+    def name_server(self) -> ours.NameServer:
+        if not self._name_server.is_running():
+            self._stack.enter_context(self._name_server)
+        return self._name_server
+
+    @property
+    def broker(self) -> ours.Broker:
+        if self._broker is None:
+            self._broker = self._stack.enter_context(self._make_broker(self._folder / "broker", "broker-a"))
+        return self._broker
+
+    def _make_broker(self, folder: Path, name: str) -> ours.Broker:
+        return ours.Broker(
+            self.name_server.address,
+            work_dir=folder,
+            name=name,
+            properties={**PROPERTIES, **pull_limits(PULL_MESSAGES, PULL_BYTES)},
+            args=("--log-level", "warning"),
+        )
+
+    @property
+    def kafka(self) -> Kafka:
+        if self._kafka is None:
+            self._kafka = self._stack.enter_context(Kafka(work_dir=self._folder / "kafka"))
+        return self._kafka
+
+
+def pull_limits(messages: int, size: int) -> dict[str, object]:
+    return {"maxTransferCountOnMessageInMemory": messages, "maxTransferBytesOnMessageInMemory": size}
+
+
+def _create(broker: ours.Broker, topic: Topic) -> None:
+    fields = {
+        "topic": topic.name,
+        "defaultTopic": "TBW102",
+        "readQueueNums": str(topic.queues),
+        "writeQueueNums": str(topic.queues),
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0",
+        "order": "false",
+    }
+    _ask(broker, _CREATE_TOPIC, fields)
+
+
+def _fill(broker: ours.Broker, topic: Topic) -> None:
+    address, per_queue = ("127.0.0.1", broker.port), topic.rows // topic.queues
+    asking.fill(address, topic.name, per_queue=per_queue, size=topic.size, queues=topic.queues, keyed=True)
+
+
+def _ask(broker: ours.Broker, code: int, fields: dict[str, str], body: bytes = b"") -> None:
+    with contextlib.closing(wire.connect("127.0.0.1", broker.port)) as sock:
+        wire.ask(sock, wire.encode(code, fields, opaque=wire.FIRST_OPAQUE, body=body))

@@ -1,0 +1,50 @@
+"""How two are measured in turn, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from benchmarks.rows import Row, Target
+from benchmarks.runner import Say
+from benchmarks.settings import Settings
+from benchmarks.spark.sides import Result
+
+RATE, EFFICIENCY, BATCH_TIME = "rows per second", "rows per CPU-second", "time of a micro-batch"
+UNITS = {RATE: "1/s", EFFICIENCY: "1/s", BATCH_TIME: "ms"}
+
+_T = TypeVar("_T", bound=str)
+
+
+def figures(rows: int, result: Result) -> dict[str, float]:
+    return {RATE: rows / result.answer.seconds, EFFICIENCY: rows / result.cpu.all}
+
+
+def alternated(
+    settings: Settings, say: Say, case: str, names: tuple[_T, _T], measure: Callable[[_T], Mapping[str, float]]
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Both in turn, each round the other one first; metric → the values of either."""
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for number in range(settings.rounds):
+        say(f"{case}: round {number + 1} of {settings.rounds}")
+        for name in names if number % 2 == 0 else names[::-1]:
+            for metric, value in measure(name).items():
+                found.setdefault(metric, ([], []))[names.index(name)].append(value)
+    return found
+
+
+def rows_of(
+    case: str,
+    other: str,
+    targets: Mapping[str, Target],
+    found: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+) -> Iterator[Row]:
+    for metric, (first, second) in found.items():
+        yield Row(
+            case=case,
+            metric=f"beside {other}: {metric}",
+            unit=UNITS[metric],
+            ours=list(first),
+            apache=list(second),
+            target=targets.get(metric),
+        )
