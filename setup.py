@@ -49,6 +49,7 @@ HOT_MODULES = (
     "store/message_store",
     "transport/dispatch",
     "transport/intake",
+    "transport/later",
     "transport/shortcuts",
 )
 

@@ -104,6 +104,6 @@ class KeptTables:
         flushed = state.promises.answer_when_kept(state.store.log.max_offset, state.now_ms(), b"yes", lambda: b"")
         try:
             async with asyncio.timeout(_FLUSH_SECONDS):
-                return await flushed == b"yes"
+                return await flushed.as_future(asyncio.get_running_loop()) == b"yes"
         except TimeoutError:
             return False

@@ -6,18 +6,22 @@ order of their messages, so one look at the oldest says whether there is anythin
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop, Future
+from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+
+from apogeemq.transport.later import Later
 
 
-class _Waiting(NamedTuple):
-    end_offset: int
-    deadline_ms: int
-    answer: Future[bytes]
-    kept: bytes
-    not_kept: Callable[[], bytes]
+class _Promise(Later):
+    __slots__ = ("deadline_ms", "end_offset", "kept", "not_kept")
+
+    def __init__(self, end_offset: int, deadline_ms: int, kept: bytes, not_kept: Callable[[], bytes]) -> None:
+        super().__init__()
+        self.end_offset = end_offset
+        self.deadline_ms = deadline_ms
+        self.kept = kept
+        self.not_kept = not_kept
 
 
 class FlushPromises:
@@ -37,39 +41,43 @@ class FlushPromises:
         self._request_flush = request_flush
         self._timeout_ms = timeout_ms
         self._flushed_offset = flushed_offset
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_Promise] = deque()
+        self._is_asking = False
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def answer_when_kept(
-        self, end_offset: int, now_ms: int, kept: bytes, not_kept: Callable[[], bytes]
-    ) -> Future[bytes]:
+    def answer_when_kept(self, end_offset: int, now_ms: int, kept: bytes, not_kept: Callable[[], bytes]) -> Later:
         """`kept` when the log is flushed up to an offset; what `not_kept` gives when that fails or takes too long."""
-        answer: Future[bytes] = self._loop.create_future()
-        self._waiting.append(_Waiting(end_offset, now_ms + self._timeout_ms, answer, kept, not_kept))
-        if (flushed := self._flushed_offset()) >= end_offset:
-            self.flushed(flushed)
-        else:
+        promise = _Promise(end_offset, now_ms + self._timeout_ms, kept, not_kept)
+        self._waiting.append(promise)
+        if not self._is_asking:
+            # At the end of the turn: one flush for all that came in together, by a thread that disturbs none of them.
+            self._is_asking = True
+            self._loop.call_soon(self._ask)
+        return promise
+
+    def _ask(self) -> None:
+        self._is_asking = False
+        self.flushed(self._flushed_offset())
+        if self._waiting:
             self._request_flush()
-        return answer
 
     def flushed(self, offset: int) -> None:
         waiting = self._waiting
         while waiting and waiting[0].end_offset <= offset:
             first = waiting.popleft()
-            if not first.answer.done():
-                first.answer.set_result(first.kept)
+            first.settle(first.kept)
 
     def failed(self) -> None:
         """Nothing that waits will be kept."""
-        self._give_up(lambda waiting: True)
+        while self._waiting:
+            self._give_up_first()
 
     def expire(self, now_ms: int) -> None:
-        self._give_up(lambda waiting: waiting.deadline_ms <= now_ms)
+        while self._waiting and self._waiting[0].deadline_ms <= now_ms:
+            self._give_up_first()
 
-    def _give_up(self, is_over: Callable[[_Waiting], bool]) -> None:
-        while self._waiting and is_over(self._waiting[0]):
-            first = self._waiting.popleft()
-            if not first.answer.done():
-                first.answer.set_result(first.not_kept())
+    def _give_up_first(self) -> None:
+        first = self._waiting.popleft()
+        first.settle(first.not_kept())

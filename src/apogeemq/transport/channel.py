@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -18,6 +19,7 @@ from apogeemq.protocol.command import JSON, Command
 from apogeemq.transport.dispatch import BUSY_REMARK, Dispatcher
 from apogeemq.transport.flow import Limits
 from apogeemq.transport.intake import Intake
+from apogeemq.transport.later import Later
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -51,6 +53,7 @@ class Channel(asyncio.Protocol):
     __slots__ = (
         "_held",
         "_intake",
+        "_later_count",
         "_limits",
         "_loop",
         "_opaques",
@@ -74,6 +77,7 @@ class Channel(asyncio.Protocol):
         self._intake = Intake(owner.dispatcher, owner.limits.max_frame_size, owner.limits.pause_reading_at)
         self._transport: asyncio.Transport | None = None
         self._held: set[Future[bytes]] = set()
+        self._later_count = 0
         self._pending: dict[int, Future[Command]] = {}
         self._opaques = count(1)
         self._unwritten: list[bytes] = []
@@ -140,7 +144,7 @@ class Channel(asyncio.Protocol):
 
     @property
     def held_count(self) -> int:
-        return len(self._held)
+        return len(self._held) + self._later_count
 
     @property
     def pending_count(self) -> int:
@@ -191,28 +195,51 @@ class Channel(asyncio.Protocol):
 
     def hold(self, command: Command, answer: Future[bytes]) -> None:
         """Write the answer when it is there."""
-        owner = self._owner
-        if len(self._held) >= self._limits.max_held_per_channel or owner.held_count >= self._limits.max_held:
+        if self._may_not_hold():
             answer.cancel()
             if not command.is_one_way:
                 self.write(encode_reply(command, ResponseCode.SYSTEM_BUSY, BUSY_REMARK))
             return
         self._held.add(answer)
-        owner.held_count += 1
+        self._owner.held_count += 1
+        answer.add_done_callback(partial(self._release_held, command))
 
-        def release(done: Future[bytes]) -> None:
-            self._held.discard(done)
-            owner.held_count -= 1
-            if done.cancelled():
-                return
+    def _release_held(self, command: Command, done: Future[bytes]) -> None:
+        self._held.discard(done)
+        self._owner.held_count -= 1
+        if not done.cancelled():
             error = done.exception()
-            reply = owner.dispatcher.failure_reply(command, error) if error is not None else done.result()
-            if self.is_write_paused and self.must_refuse:
-                reply = encode_reply(command, ResponseCode.SYSTEM_BUSY, BUSY_REMARK)
-            if not command.is_one_way:
-                self.write_soon(reply)  # what was waited for often comes for many at once
+            self._answer_held(
+                command, self._owner.dispatcher.failure_reply(command, error) if error is not None else done.result()
+            )
 
-        answer.add_done_callback(release)
+    def hold_later(self, command: Command, answer: Later) -> bytes | None:
+        """As `hold`; gives the answer when it is to be written now."""
+        is_refused = self._may_not_hold()
+        reply = (
+            encode_reply(command, ResponseCode.SYSTEM_BUSY, BUSY_REMARK) if is_refused else answer.hold(self, command)
+        )
+        if reply is None:
+            self._later_count += 1
+            self._owner.held_count += 1
+        return None if command.is_one_way else reply
+
+    def release(self, command: Command, reply: bytes) -> None:
+        """The answer of a request that `hold_later` has taken. The connection may have gone since."""
+        self._later_count -= 1
+        self._owner.held_count -= 1
+        if not self.is_closing:
+            self._answer_held(command, reply)
+
+    def _may_not_hold(self) -> bool:
+        limits = self._limits
+        return self.held_count >= limits.max_held_per_channel or self._owner.held_count >= limits.max_held
+
+    def _answer_held(self, command: Command, reply: bytes) -> None:
+        if self.is_write_paused and self.must_refuse:
+            reply = encode_reply(command, ResponseCode.SYSTEM_BUSY, BUSY_REMARK)
+        if not command.is_one_way:
+            self.write_soon(reply)  # what was waited for often comes for many at once
 
     # -- requests of our own ---------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from apogeemq.errors import ApogeeError, RequestRefused
 from apogeemq.protocol.codec import TYPED_START, TypedDecoders, encode_reply
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.command import Command
+from apogeemq.transport.later import Later
 from apogeemq.transport.shortcuts import Shortcuts
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Bytes: the encoded answer. A future of bytes: the request is held. None: nothing to say.
-Reply: TypeAlias = "bytes | Future[bytes] | None"
+# Bytes: the encoded answer. A future of bytes, or one to come later: the request is held. None: nothing to say.
+Reply: TypeAlias = "bytes | Future[bytes] | Later | None"
 Handler: TypeAlias = "Callable[[Channel, Command], Reply]"
 BeforeHook: TypeAlias = "Callable[[Channel, Command], None]"
 AfterHook: TypeAlias = "Callable[[Channel, Command, Reply], None]"

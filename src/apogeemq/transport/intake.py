@@ -10,6 +10,7 @@ from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.command import FLAG_ONE_WAY, FLAG_RESPONSE, Command
 from apogeemq.protocol.framing import FrameReader
 from apogeemq.transport.dispatch import BUSY_REMARK, Dispatcher, Reply
+from apogeemq.transport.later import Later
 
 if TYPE_CHECKING:
     from apogeemq.transport.channel import Channel
@@ -62,6 +63,8 @@ class Intake:
         else:
             answer = self._dispatcher.dispatch(channel, command)
         if not isinstance(answer, bytes):
+            if isinstance(answer, Later):
+                return channel.hold_later(command, answer)
             if answer is not None:
                 channel.hold(command, answer)
             return None

@@ -45,6 +45,7 @@ from apogeemq.store.message_store import index_keys
 from apogeemq.store.results import BatchPart, NewMessage, Put
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import BUSY_REMARK, Dispatcher, Reply
+from apogeemq.transport.later import Later
 
 _MAX_REMEMBERED_HOSTS: Final = 10_000
 _NO_SEND_TOPICS: Final = NO_SEND_TOPICS
@@ -105,16 +106,14 @@ class SendHandlers:
             self._state.stats.put_seconds.observe(_perf_counter() - started, _TIMED_EVERY)
         return reply if not is_new else asyncio.ensure_future(self._after_topic_is_kept(reply))
 
-    async def _after_topic_is_kept(self, reply: bytes | asyncio.Future[bytes]) -> bytes:
+    async def _after_topic_is_kept(self, reply: bytes | Later) -> bytes:
         """A message is of little use after a crash that has forgotten its topic."""
         await self._state.keep_topics()
-        return reply if isinstance(reply, bytes) else await reply
+        return reply if isinstance(reply, bytes) else await reply.as_future(asyncio.get_running_loop())
 
     # -- one message -----------------------------------------------------------------------------------------
 
-    def _put_one(
-        self, channel: Channel, command: Command, header: Header, topic: TopicConfig
-    ) -> bytes | asyncio.Future[bytes]:
+    def _put_one(self, channel: Channel, command: Command, header: Header, topic: TopicConfig) -> bytes | Later:
         queue_id = header.queue_id
         if not 0 <= queue_id < topic.write_queue_nums:
             queue_id = self._checked_queue(channel, header, topic)
@@ -204,9 +203,7 @@ class SendHandlers:
 
     # -- a batch ---------------------------------------------------------------------------------------------
 
-    def _put_batch(
-        self, channel: Channel, command: Command, header: Header, topic: TopicConfig
-    ) -> bytes | asyncio.Future[bytes]:
+    def _put_batch(self, channel: Channel, command: Command, header: Header, topic: TopicConfig) -> bytes | Later:
         queue_id = header.queue_id
         if not 0 <= queue_id < topic.write_queue_nums:
             queue_id = self._checked_queue(channel, header, topic)
