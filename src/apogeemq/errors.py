@@ -4,7 +4,9 @@
 
     ApogeeError
     ├── ConfigError            a setting is wrong (local misuse; names key, value and what was expected)
-    │   └── SettingFrozen      a setting that cannot be changed while the process runs
+    │   ├── SettingFrozen      a setting that cannot be changed while the process runs
+    │   └── PipelineInvalid    a pipeline file with errors, all of them, each with its line
+    ├── PipelineFailed         a query of a running pipeline ended with an error
     ├── ProtocolError          bytes that are not the protocol (remote misuse; the connection is closed)
     ├── BadExpression          a subscription's expression cannot be understood
     ├── RequestRefused         a handler's answer to a request it will not serve: response code and remark
@@ -19,6 +21,7 @@
     ├── MessageIllegal         a message that no broker would take (local misuse)
     ├── OffsetIllegal          an offset that the queue does not have (local misuse)
     ├── DataLost               messages that were to be read are no longer there, or their queue is not
+    ├── EventsLost             events of a route journal that were to be read are no longer there
     ├── SendFailed             a message was not taken, after every attempt that made sense
     └── StorageFailed          a file of ours could not be written or read
 
@@ -48,6 +51,20 @@ class ConfigError(ApogeeError):
 
 class SettingFrozen(ConfigError):
     """A setting cannot be changed while the process runs."""
+
+
+class PipelineInvalid(ConfigError):
+    """A pipeline file has errors. `problems` are all that were found, each `file:line: sentence`."""
+
+    def __init__(self, file: str, problems: list[str]) -> None:
+        count = "an error" if len(problems) == 1 else f"{len(problems)} errors"
+        super().__init__("\n  ".join([f"{file} has {count}:", *problems]))
+        self.file = file
+        self.problems = problems
+
+
+class PipelineFailed(ApogeeError):
+    """A query of a running pipeline ended with an error; what its last finished epoch wrote is kept."""
 
 
 class ProtocolError(ApogeeError):
@@ -164,6 +181,10 @@ class DataLost(ApogeeError):
 
     def __reduce__(self) -> tuple[type[DataLost], tuple[str, str, int, int, int, str]]:
         return type(self), (self.topic, self.broker, self.queue_id, self.start, self.end, self.why)
+
+
+class EventsLost(ApogeeError):
+    """Events of a name server's route journal that were to be read are no longer there."""
 
 
 class SendFailed(ApogeeError):
