@@ -1,0 +1,1 @@
+"""Data source `rocketmq-routes`: the route journals of name servers."""

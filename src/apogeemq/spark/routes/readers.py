@@ -1,0 +1,146 @@
+"""Batch and stream reads of route journals: the driver asks where they begin and end, executors read them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from apogeemq.errors import ApogeeError, EventsLost
+from apogeemq.spark.routes.journals import open_journals
+from apogeemq.spark.routes.read_options import RouteOptions
+from apogeemq.spark.routes.schema import to_batch
+from apogeemq.spark.routes.sequences import (
+    JournalBounds,
+    JournalRange,
+    Sequences,
+    available_start,
+    limited,
+    lost,
+    ranges,
+    resolve,
+)
+
+log = logging.getLogger(__name__)
+
+
+class JournalPartition(InputPartition):
+    """A range of one journal: its order is kept within a task."""
+
+    def __init__(self, wanted: JournalRange) -> None:
+        super().__init__(wanted)
+        self.wanted = wanted
+
+
+class RouteBatchReader(DataSourceReader):
+    def __init__(self, options: RouteOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Every name server must answer: a result that lacks one would look like the whole."""
+        with open_journals(self._options.connection) as journals:
+            bounds, failed = journals.bounds(journals.name_servers())
+        for error in failed.values():
+            raise error
+        start = _checked(self._options, resolve("startingSequence", self._options.starting, bounds), bounds)
+        end = resolve("endingSequence", self._options.ending, bounds)
+        for name, number in end.items():
+            if number > bounds[name].end:
+                problem = f"the route journal of {name} ends before {bounds[name].end}, not at {number}"
+                _complain(self._options, problem)
+                end[name] = bounds[name].end
+        return [JournalPartition(wanted) for wanted in ranges(start, end) if start[wanted.name_server] < wanted.end]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        yield from _read(self._options, partition)
+
+
+class RouteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The offset is the number of the next event by name server. One that does not answer stays where it is, as long as
+    another one does."""
+
+    def __init__(self, options: RouteOptions) -> None:
+        self._options = options
+        self._last_end: Sequences | None = None  # of a query that reads what is there and ends
+
+    def initialOffset(self) -> Sequences:
+        bounds = _answered(self._options)
+        return resolve("startingSequence", self._options.starting, bounds)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        most = self._options.max_events_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._last_end = _ends(_answered(self._options))
+
+    def latestOffset(self, start: Mapping[str, int], limit: ReadLimit) -> Sequences:
+        bounds = _answered(self._options)
+        end = _ends(bounds)
+        if self._last_end is not None:
+            end = {name: min(number, end[name]) for name, number in self._last_end.items() if name in end}
+        known = {name: start.get(name, bounds[name].first) for name in end}
+        begin = _checked(self._options, known, bounds)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        # After the last end there is nothing: not even in a journal that has gone on since.
+        end = {name: max(number, begin[name]) for name, number in end.items()}
+        return {**start, **limited(begin, end, most)}
+
+    def reportLatestOffset(self) -> Sequences | None:
+        try:
+            return _ends(_answered(self._options))
+        except ApogeeError:
+            return None  # it is for people; the next batch will say what is wrong
+
+    def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[InputPartition]:
+        return [JournalPartition(wanted) for wanted in ranges(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        yield from _read(self._options, partition)
+
+
+def _answered(options: RouteOptions) -> dict[str, JournalBounds]:
+    """Of those that answer at once; when none does, they are asked again and again, and the last failure is raised."""
+    with open_journals(options.connection) as journals:
+        name_servers = journals.name_servers()
+        bounds, failed = journals.bounds(name_servers, is_patient=False)
+        if not bounds:
+            bounds, failed = journals.bounds(name_servers)
+    for name, error in failed.items():
+        if not bounds:
+            raise error
+        log.warning("nothing new from the route journal of %s: %s", name, error)
+    return bounds
+
+
+def _ends(bounds: Mapping[str, JournalBounds]) -> Sequences:
+    return {name: found.end for name, found in bounds.items()}
+
+
+def _checked(options: RouteOptions, start: Mapping[str, int], bounds: Mapping[str, JournalBounds]) -> Sequences:
+    """The same numbers, where the journals still have them; otherwise EventsLost, or the oldest there are."""
+    checked: Sequences = {}
+    for name, number in start.items():
+        problem = lost(name, number, bounds[name])
+        if problem is not None:
+            _complain(options, problem)
+        checked[name] = available_start(number, bounds[name])
+    return checked
+
+
+def _complain(options: RouteOptions, problem: str) -> None:
+    if options.fail_on_data_loss:
+        raise EventsLost(f"{problem} (option failOnDataLoss=false goes on with what is there)")
+    log.warning("%s", problem)
+
+
+def _read(options: RouteOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    if not isinstance(partition, JournalPartition):
+        return  # Spark's own, when there is nothing to read
+    wanted = partition.wanted
+    with open_journals(options.connection) as journals:
+        for lines in journals.read(wanted, fail_on_data_loss=options.fail_on_data_loss):
+            yield to_batch(wanted.name_server, lines)
