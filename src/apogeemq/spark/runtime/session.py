@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from apogeemq.spark import register, require_extra
 from apogeemq.spark.runtime.java import find_java
+from apogeemq.spark.runtime.py_files import write_dependencies, write_package
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -49,11 +51,13 @@ def embedded_session(
     log_folder: Path | None = None,
     log_level: str = "warn",
     shows_ui: bool = False,
+    ships_dependencies: bool = False,
 ) -> SparkSession:
     """A session that knows the connector; where this process has one already, that one.
 
     `settings` are Spark's own and win over what is set here. Logs go to `log_folder` (a temporary one when not given,
-    see `log_folder_of`). With a master that is not local, the package is sent to the executors.
+    see `log_folder_of`). With a master that is not local, the package is sent to the executors; what it needs that is
+    compiled as well with `ships_dependencies`, for executors of this platform and version of Python (`py_files.py`).
     Raises ConfigError when pyspark or Java is missing.
     """
     require_extra()
@@ -64,7 +68,9 @@ def embedded_session(
         if SparkContext._active_spark_context is None:
             folder = log_folder or Path(tempfile.mkdtemp(prefix="apogeemq-spark-"))
             wanted = {**_settings(app_name, master, folder, log_level, shows_ui=shows_ui), **(settings or {})}
-            _start(wanted, folder)
+            context = _started(wanted, folder)
+            if not is_local(wanted["spark.master"]):
+                _ship(context, folder, with_dependencies=ships_dependencies)
     spark = SparkSession.builder.getOrCreate()
     register(spark)
     return spark
@@ -101,7 +107,7 @@ def _settings(app_name: str, master: str, folder: Path, log_level: str, *, shows
     return found
 
 
-def _start(settings: Mapping[str, str], folder: Path) -> None:
+def _started(settings: Mapping[str, str], folder: Path) -> SparkContext:
     """Makes the process's SparkContext. Its JVM is started here, and not by Spark, to give it a standard error."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -116,4 +122,12 @@ def _start(settings: Mapping[str, str], folder: Path) -> None:
     if gateway is None:  # else a JVM is left of an earlier session, and the only one a process can have
         with (folder / ERRORS_NAME).open("ab") as errors:
             gateway = launch_gateway(conf, {"stderr": errors})  # type: ignore[no-untyped-call]
-    SparkContext(conf=conf, gateway=gateway)
+    return SparkContext(conf=conf, gateway=gateway)
+
+
+def _ship(context: SparkContext, folder: Path, *, with_dependencies: bool) -> None:
+    """Before the connector is registered: what is registered knows the files that were there by then."""
+    context.addPyFile(str(write_package(folder / "apogeemq.zip")))
+    if with_dependencies:
+        for path in write_dependencies(folder / "dependencies"):
+            context.addArchive(f"{path}#{path.stem}")
