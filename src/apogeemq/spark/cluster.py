@@ -8,7 +8,8 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from apogeemq.blocking.background import background_loop
 from apogeemq.client import MessageQueue, PullConsumer, PullOptions
@@ -17,6 +18,7 @@ from apogeemq.spark.connection import Connection
 
 log = logging.getLogger(__name__)
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 _MAX_QUESTIONS: Final = 64  # at once
@@ -24,18 +26,11 @@ _MAX_QUESTIONS: Final = 64  # at once
 _MISSING_TOPIC: Final = frozenset((RouteCause.NO_AUTO_CREATION, RouteCause.NOT_YET))
 
 
-class Bounds(NamedTuple):
-    """Of a queue: the oldest offset that is still there, and the one the next message will have."""
+class Answers(NamedTuple, Generic[K, T]):
+    """What many were asked. Those that did not answer, for all the attempts, are in `failed`."""
 
-    least: int
-    end: int
-
-
-class Answers(NamedTuple):
-    """What was asked of many queues. Those of brokers that did not answer, for all the attempts, are in `failed`."""
-
-    bounds: dict[MessageQueue, Bounds]
-    failed: dict[MessageQueue, ApogeeError]
+    found: dict[K, T]
+    failed: dict[K, ApogeeError]
 
 
 class Cluster:
@@ -68,24 +63,25 @@ class Cluster:
         """Those that can be read now. NoRoute when there are none."""
         return self.run(lambda: self.retried(lambda: self.consumer.fetch_queues(topic)))
 
+    def try_queues(self, topics: Iterable[str]) -> Answers[str, tuple[MessageQueue, ...]]:
+        return self.run(lambda: self._ask_each(topics, self.consumer.fetch_queues))
+
     def min_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         return self._of_each(queues, self.consumer.min_offset)
 
     def max_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         return self._of_each(queues, self.consumer.max_offset)
 
+    def try_min_offsets(self, queues: Iterable[MessageQueue]) -> Answers[MessageQueue, int]:
+        """Brokers that do not answer fail their own queues only."""
+        return self.run(lambda: self._ask_each(queues, self.consumer.min_offset))
+
+    def try_max_offsets(self, queues: Iterable[MessageQueue]) -> Answers[MessageQueue, int]:
+        return self.run(lambda: self._ask_each(queues, self.consumer.max_offset))
+
     def offsets_at(self, queues: Iterable[MessageQueue], time_ms: int) -> dict[MessageQueue, int]:
         """Of the first message stored at that time or later; the end where there is none."""
         return self._of_each(queues, lambda queue: self.consumer.offset_for_time(queue, time_ms))
-
-    def bounds(self, queues: Iterable[MessageQueue]) -> Answers:
-        """Both ends of queues. Brokers that do not answer fail their own queues only."""
-
-        async def both(queue: MessageQueue) -> Bounds:
-            return Bounds(*await asyncio.gather(self.consumer.min_offset(queue), self.consumer.max_offset(queue)))
-
-        found, failed = self.run(lambda: self._ask_each(queues, both))
-        return Answers(found, failed)
 
     def committed(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """Where the group goes on, as brokers keep it; None where it has not begun."""
@@ -109,30 +105,26 @@ class Cluster:
             await asyncio.sleep(delay)
         return await ask()
 
-    def _of_each(
-        self, queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], Coroutine[Any, Any, T]]
-    ) -> dict[MessageQueue, T]:
-        found, failed = self.run(lambda: self._ask_each(queues, ask))
+    def _of_each(self, asked: Iterable[K], ask: Callable[[K], Coroutine[Any, Any, T]]) -> dict[K, T]:
+        found, failed = self.run(lambda: self._ask_each(asked, ask))
         for error in failed.values():
             raise error
         return found
 
-    async def _ask_each(
-        self, queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], Coroutine[Any, Any, T]]
-    ) -> tuple[dict[MessageQueue, T], dict[MessageQueue, ApogeeError]]:
-        found: dict[MessageQueue, T] = {}
-        failed: dict[MessageQueue, ApogeeError] = {}
-        waiting = iter(tuple(queues))
+    async def _ask_each(self, asked: Iterable[K], ask: Callable[[K], Coroutine[Any, Any, T]]) -> Answers[K, T]:
+        answers: Answers[K, T] = Answers({}, {})
+        everyone = tuple(asked)
+        waiting = iter(everyone)
 
         async def ask_some() -> None:
-            for queue in waiting:
+            for one in waiting:
                 try:
-                    found[queue] = await self.retried(lambda queue=queue: ask(queue))  # type: ignore[misc]
+                    answers.found[one] = await self.retried(partial(ask, one))
                 except ApogeeError as error:
-                    failed[queue] = error
+                    answers.failed[one] = error
 
-        await asyncio.gather(*(ask_some() for _ in range(_MAX_QUESTIONS)))
-        return found, failed
+        await asyncio.gather(*(ask_some() for _ in range(min(_MAX_QUESTIONS, len(everyone)))))
+        return answers
 
 
 def may_pass(error: ApogeeError) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 from apogeemq.errors import ConfigError
@@ -15,6 +16,8 @@ from apogeemq.errors import ConfigError
 D = TypeVar("D")
 
 INT64_MAX: Final = 2**63 - 1
+MAX_TIME_MS: Final = 253_402_300_799_999  # the last millisecond of the year 9999
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Spark puts these among the options of a source or sink, for itself.
 _OF_SPARK: Final = frozenset(("checkpointlocation", "queryname", "__metrics_tags__"))
@@ -99,6 +102,21 @@ class OptionReader:
         if match is None or unit is None:
             raise wrong(name, text, "a duration such as 500ms, 30s, 15m, 2h or 1d")
         return int(match[1]) * unit
+
+    def time_ms(self, name: str, default: D) -> int | D:
+        """Milliseconds since 1970, or a date and time with its zone."""
+        text = self._text(name)
+        if text is None:
+            return default
+        if _WHOLE.fullmatch(text) and 0 <= int(text) <= MAX_TIME_MS:
+            return int(text)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            moment = datetime.min
+        if moment.tzinfo is None or moment < _EPOCH:
+            raise wrong(name, text, "milliseconds since 1970, or a time with its zone such as 2026-01-31T12:00:00Z")
+        return (moment - _EPOCH) // timedelta(milliseconds=1)
 
     def names(self, name: str, default: D) -> tuple[str, ...] | D:
         """A comma list, each name once."""
