@@ -114,7 +114,8 @@ class Standalone:
 
     def kill_executor(self, number: int = 0) -> int:
         """One of those that run, with the Python workers it has; waits for one to kill."""
-        pid = sorted(wait_for(self.executors, "an executor runs"))[number % len(self.executors() or [0])]
+        running = sorted(wait_for(self.executors, "an executor runs"))
+        pid = running[number % len(running)]
         kill(family(pid))
         return pid
 
