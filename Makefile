@@ -45,8 +45,8 @@ test: check peers compiled ## check, then every test, with real Apache brokers a
 	@$(PYTEST)
 	@if [ -d $(COMPILED)/src ]; then $(FAST) APOGEE_COMPILED=1 $(PYTEST) tests/unit tests/property tests/crash; fi
 
-soak: peers ## interop, property, crash and robustness tests, longer: more messages, more kills, more examples
-	@APOGEE_SOAK=1 $(PYTEST) --timeout=1800 tests/interop tests/property tests/crash tests/robustness
+soak: peers ## interop, property, crash, robustness and Spark tests, longer: more messages, more kills, more examples
+	@APOGEE_SOAK=1 $(PYTEST) --timeout=1800 tests/interop tests/property tests/crash tests/robustness tests/spark
 
 bench: peers compiled ## our name server, broker and client beside Apache's, Spark on them beside Spark on Kafka
 	@$(FAST) $(PY) -m benchmarks.nameserver
