@@ -112,6 +112,26 @@ class Producer(TopicQueries):
         """Several messages of one topic in one request: a broker takes all or none."""
         return self._call(self._producer.send_batch, messages, queue=queue, timeout_seconds=timeout_seconds)
 
+    def send_encoded(
+        self,
+        queue: MessageQueue,
+        body: bytes,
+        *,
+        properties: str | None = None,
+        system_flag: int = 0,
+        timeout_seconds: float | None = None,
+    ) -> SendResult:
+        """For programs that encode many messages at once: a batch in the form of `protocol.batch`, or one message with
+        its `properties`. Nothing is checked, one attempt is made, and the result names no unique id."""
+        return self._call(
+            self._producer.send_encoded,
+            queue,
+            body,
+            properties=properties,
+            system_flag=system_flag,
+            timeout_seconds=timeout_seconds,
+        )
+
     def send_one_way(self, message: Message, *, queue: MessageQueue | None = None) -> None:
         """Send and expect no answer: fast, and nobody knows whether it arrived."""
         self._call(self._producer.send_one_way, message, queue=queue)

@@ -68,6 +68,10 @@ class TopicQueries(BlockingClient):
         """When the oldest message that is still there was stored, in ms; -1 when there is none."""
         return self._call(self._asked.earliest_message_time, queue)
 
+    def broker_figures(self, queue: MessageQueue) -> dict[str, str]:
+        """What the master of a queue says of itself, in its own words (Apache's runtime info)."""
+        return self._call(self._asked.broker_figures, queue)
+
     def view_message(self, topic: str, message_id: str) -> ReceivedMessage | None:
         """By the id its producer gave it or by the one that says where it is stored; None when there is none."""
         return self._call(self._asked.view_message, topic, message_id)

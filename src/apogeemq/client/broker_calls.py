@@ -70,6 +70,10 @@ class _ConsumerIds(msgspec.Struct):
     consumerIdList: list[str] | None = None
 
 
+class _Figures(msgspec.Struct):
+    table: dict[str, str] = {}
+
+
 class _LockedQueues(msgspec.Struct):
     lockOKMQSet: list[MessageQueue] | None = None
 
@@ -220,6 +224,11 @@ class BrokerCalls:
     async def _queue_number(self, address: str, code: RequestCode, queue: MessageQueue, field: str) -> int:
         header = headers.QueueOnly(queue.topic, queue.queue_id, queue.broker_name)
         return _number(await self._ask(address, code, write_fields(header)), field, address)
+
+    async def runtime_info(self, address: str) -> dict[str, str]:
+        """What a broker says of itself, in its own words."""
+        answer = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
+        return javajson.loads(answer.body, _Figures).table
 
     # -- the group -------------------------------------------------------------------------------------------
 

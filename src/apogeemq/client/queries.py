@@ -156,6 +156,10 @@ class TopicQueries:
         own = self._own(queue)
         return await self._running.calls.earliest_time(await self._master(own), own)
 
+    async def broker_figures(self, queue: MessageQueue) -> dict[str, str]:
+        """What the master of a queue says of itself, in its own words (Apache's runtime info)."""
+        return await self._running.calls.runtime_info(await self._master(self._own(queue)))
+
     def _own(self, queue: MessageQueue) -> MessageQueue:
         namespace = self._client.namespace
         if not namespace:

@@ -313,3 +313,12 @@ async def test_only_while_running() -> None:
             await who.max_offset(MessageQueue("broker-a", 0, "T"))
         with pytest.raises(WrongState, match="not running"):
             await who.query_messages("T", "k")
+
+
+@in_loop
+async def test_a_broker_says_how_it_is(tmp_path: Path) -> None:
+    async with asking(tmp_path) as (it, producer):
+        await it.make_topic("T")
+        figures = await producer.broker_figures(MessageQueue("broker-a", 0, "T"))
+        assert (figures["brokerActive"], figures["dispatchBehindBytes"]) == ("true", "0")
+        assert int(figures["commitLogMaxOffset"]) >= 0

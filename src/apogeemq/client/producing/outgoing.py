@@ -78,25 +78,45 @@ def prepared_batch(
     )
     if len(body) > options.max_message_size:
         raise MessageIllegal(f"a batch of {len(body)} bytes is larger than {options.max_message_size}")
+    properties = batch_properties(namespace, waits_for_store=first.waits_for_store)
+    return encoded(first.topic, body, properties, group, options, now_ms, unique_ids=tuple(unique_ids))
+
+
+def batch_properties(namespace: str = "", *, waits_for_store: bool = True) -> str:
+    """No id of the whole: brokers of the 4.9 line put what is said here into every message, over its own."""
+    return encode_properties(
+        {names.WAIT: "true" if waits_for_store else "false"} | ({names.INSTANCE_ID: namespace} if namespace else {})
+    )
+
+
+def encoded(
+    topic: str,
+    body: bytes,
+    properties: str,
+    group: str,
+    options: ProducerOptions,
+    now_ms: int,
+    *,
+    system_flag: int = 0,
+    is_batch: bool = True,
+    unique_ids: tuple[str, ...] = (),
+) -> Outgoing:
+    """What is in the form of the wire already. Nothing is checked."""
     header = SendMessage(
-        topic=first.topic,
+        topic=topic,
         queue_id=-1,
-        system_flag=0,
+        system_flag=system_flag,
         born_time=now_ms,
         flag=0,
         producer_group=group,
         default_topic=options.create_topic_key,
         default_queue_nums=options.default_topic_queues,
-        # No id of the whole: brokers of the 4.9 line put what is said here into every message, over its own.
-        properties=encode_properties(
-            {names.WAIT: "true" if first.waits_for_store else "false"}
-            | ({names.INSTANCE_ID: namespace} if namespace else {})
-        ),
+        properties=properties,
         reconsume_times=0,
         unit_mode=False,
-        is_batch=True,
+        is_batch=is_batch,
     )
-    return Outgoing(first.topic, header, body, tuple(unique_ids), is_batch=True)
+    return Outgoing(topic, header, body, unique_ids, is_batch=is_batch)
 
 
 def check_batch(messages: Sequence[Message], options: ProducerOptions) -> None:

@@ -17,8 +17,10 @@ from apogeemq.client.producing.destinations import Destinations, QueueSelector, 
 from apogeemq.client.producing.detector import Detector
 from apogeemq.client.producing.outgoing import (
     Outgoing,
+    batch_properties,
     check,
     check_batch,
+    encoded,
     may_be_batched,
     may_be_joined,
     prepared,
@@ -31,6 +33,7 @@ from apogeemq.client.queries import TopicQueries
 from apogeemq.errors import ConfigError, WrongState
 from apogeemq.model.groups import group_problem
 from apogeemq.model.messages import Message, SendResult
+from apogeemq.model.properties import INSTANCE_ID, encode_properties
 from apogeemq.model.queues import MessageQueue
 from apogeemq.runtime.clock import now_ms
 from apogeemq.runtime.tasks import Tasks
@@ -38,6 +41,7 @@ from apogeemq.runtime.tasks import Tasks
 DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
 # After so many messages in a row the loop has its turn: else nobody would read answers while a program goes on sending.
 _TURN: Final = 64
+_NO_MESSAGE: Final = Message("", b"")
 
 
 class Producer(TopicQueries):
@@ -230,6 +234,29 @@ class Producer(TopicQueries):
         unique_ids = self._running.unique_ids.several(born_ms, len(messages))
         outgoing = prepared_batch(messages, self.group, self.options, unique_ids, born_ms, self._client.namespace)
         return await self._running_sender.deliver(outgoing, messages[0], queue, self._deadline(timeout_seconds))
+
+    async def send_encoded(
+        self,
+        queue: MessageQueue,
+        body: bytes,
+        *,
+        properties: str | None = None,
+        system_flag: int = 0,
+        timeout_seconds: float | None = None,
+    ) -> SendResult:
+        """For programs that encode many messages at once: a batch in the form of `protocol.batch`, or one message with
+        its `properties`. Nothing is checked, one attempt is made, and the result names no unique id."""
+        own, namespace, is_batch = self._own(queue), self._client.namespace, properties is None
+        if properties is None:
+            properties = batch_properties(namespace)
+        elif namespace:
+            properties += encode_properties({INSTANCE_ID: namespace})
+        outgoing = encoded(
+            *(own.topic, body, properties, self.group, self.options, now_ms()),
+            system_flag=system_flag,
+            is_batch=is_batch,
+        )
+        return await self._running_sender.deliver(outgoing, _NO_MESSAGE, own, self._deadline(timeout_seconds))
 
     async def send_one_way(self, message: Message, *, queue: MessageQueue | None = None) -> None:
         """Send and expect no answer: fast, and nobody knows whether it arrived."""

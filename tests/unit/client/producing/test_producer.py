@@ -20,6 +20,7 @@ from apogeemq.errors import (
 )
 from apogeemq.filter.tags import java_hash
 from apogeemq.model.properties import decode_properties
+from apogeemq.protocol.batch import encode_batch
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.headers.broker import PullMessage
 from apogeemq.protocol.record import Record
@@ -393,3 +394,22 @@ async def test_brokers_hear_of_a_producer_and_of_its_end(tmp_path: Path) -> None
             await producer.send("T", b"x")
             await eventually(lambda: it.state.clients.producers.get("P"))
         assert not it.state.clients.producers.get("P")
+
+
+# -- encoded already -----------------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_what_is_encoded_already_is_sent_as_it_is(tmp_path: Path) -> None:
+    client = ClientOptions(namespace="shop")
+    async with cluster(tmp_path) as it, Producer(it.address, group="P", client=client) as producer:
+        queue = (await producer.queues("orders"))[2]
+        batch = encode_batch([(0, b"one", b"UNIQ_KEY\x01A\x02"), (0, b"two", b"UNIQ_KEY\x01B\x02")])
+        first = await producer.send_encoded(queue, batch)
+        alone = await producer.send_encoded(queue, b"three", properties="UNIQ_KEY\x01C\x02")
+        assert (first.queue, first.queue_offset, alone.queue_offset) == (queue, 0, 2)
+        records = await stored(producer, it, MessageQueue(queue.broker_name, queue.queue_id, "shop%orders"))
+        assert [record.body for record in records] == [b"one", b"two", b"three"]
+        found = [decode_properties(record.properties.decode()) for record in records]
+        assert [properties["UNIQ_KEY"] for properties in found] == ["A", "B", "C"]
+        assert found[2]["INSTANCE_ID"] == "shop"
