@@ -1,0 +1,199 @@
+"""The archive of the pipeline `archive`: small files made large, and all of it read, each message once.
+
+How a crash or a reader at any moment is met: `archive_ledger.py`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from functools import reduce
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import StringType, StructField, StructType
+
+from apogeemq.errors import StorageFailed
+from apogeemq.spark.jobs.archive_ledger import HOURS, RECENT, SUFFIX, Ledger
+
+PARTITIONS: Final = ("topic", "date", "hour")
+TARGET_BYTES: Final = 128 * 1024 * 1024
+MAX_BYTES_A_RUN: Final = 64 * 1024**3
+MAX_FILES_A_RUN: Final = 20_000
+_MAX_TASKS: Final = 200
+_HOUR_MS: Final = 3_600_000
+
+# The names Spark gives to folders of a partition.
+_PLACE: Final = re.compile(r"topic=[^/]+/date=([0-9]{4}-[0-9]{2}-[0-9]{2})/hour=([0-9]{2})/[^/]+")
+
+
+class Compaction(NamedTuple):
+    """What one run did."""
+
+    run: int
+    files_before: int
+    files_after: int
+    rows: int
+
+
+def compact(
+    spark: SparkSession,
+    archive: Path,
+    *,
+    now_ms: int | None = None,
+    delay_ms: int = 10 * 60_000,
+    keep_ms: int = 48 * _HOUR_MS,
+    target_bytes: int = TARGET_BYTES,
+) -> list[Compaction]:
+    """Make large files under `hours` of the small ones under `recent`, for hours that ended `delay_ms` ago.
+
+    Rows that come later for such an hour get a file of their own from the next call. Small files are deleted `keep_ms`
+    after they were replaced: until then whoever had begun to read them can go on. Raises StorageFailed, among others
+    when another process compacts this archive.
+    """
+    now_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    ledger = Ledger(archive)
+    done: list[Compaction] = []
+    while True:
+        staging = ledger.begin()
+        try:
+            inputs = _next_inputs(archive, ledger, now_ms - delay_ms)
+            if not inputs:
+                ledger.forget(now_ms - keep_ms, kept=_newest(archive))
+                return done
+            rows = _rewrite(spark, archive / RECENT, inputs, staging, target_bytes)
+            run = ledger.commit(inputs, now_ms)
+            done.append(Compaction(run.number, len(inputs), len(run.outputs), rows))
+        finally:
+            ledger.end()
+
+
+def read_archive(spark: SparkSession, archive: Path) -> DataFrame:
+    """Every message of the archive once, as of now, compacted or not. StorageFailed when there is none."""
+    snapshot = Ledger(archive).snapshot()
+    recent = [path for path in _files(archive / RECENT) if _relative(path, archive) not in snapshot.replaced]
+    parts = [(archive / HOURS, snapshot.hours), (archive / RECENT, recent), *snapshot.staged.items()]
+    frames = [_frame(spark, base, files) for base, files in parts if files]
+    if not frames:
+        raise StorageFailed(f"{archive} has no messages: no Parquet files under {RECENT} or {HOURS}")
+    return reduce(DataFrame.unionByName, frames)
+
+
+def coverage(messages: DataFrame) -> DataFrame:
+    """A row for each queue: how many rows there are, which are there twice and which are missing between the ends."""
+    offsets = sql.count_distinct("queue_offset")
+    span = sql.max("queue_offset") - sql.min("queue_offset") + 1
+    return messages.groupBy("topic", "broker", "queue_id").agg(
+        sql.count("*").alias("rows"),
+        sql.min("queue_offset").alias("first_offset"),
+        sql.max("queue_offset").alias("last_offset"),
+        (sql.count("*") - offsets).alias("duplicates"),
+        (span - offsets).alias("missing"),
+    )
+
+
+def compact_delta(spark: SparkSession, table: str) -> None:
+    """The same for an archive that is a Delta table: Delta's own, which is safe beside readers and writers."""
+    spark.sql(f"OPTIMIZE delta.`{table}`")
+
+
+# -- choosing ------------------------------------------------------------------------------------------------
+
+
+def is_closed(name: str, before_ms: int) -> bool:
+    """Whether the hour in a file's relative path ended before that time."""
+    match = _PLACE.fullmatch(name)
+    if match is None:
+        return False
+    begins = datetime.strptime(f"{match[1]} {match[2]}", "%Y-%m-%d %H").replace(tzinfo=UTC)
+    return int(begins.timestamp() * 1000) + _HOUR_MS <= before_ms
+
+
+def _next_inputs(archive: Path, ledger: Ledger, before_ms: int) -> list[str]:
+    """Some that have not been replaced, of hours that are over; whole hours where the limits allow."""
+    replaced = ledger.snapshot().replaced
+    chosen: list[str] = []
+    size = 0
+    for path in _files(archive / RECENT):
+        name = _relative(path, archive)
+        if name in replaced or not is_closed(name, before_ms):
+            continue
+        size += path.stat().st_size
+        if chosen and (size > MAX_BYTES_A_RUN or len(chosen) >= MAX_FILES_A_RUN):
+            break
+        chosen.append(name)
+    return chosen
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """What readers see: nothing that is hidden, or in a hidden folder."""
+    for path in sorted(folder.rglob(f"*{SUFFIX}")):
+        if not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts):
+            yield path
+
+
+def _relative(path: Path, archive: Path) -> str:
+    return str(path.relative_to(archive / RECENT))
+
+
+def _newest(archive: Path) -> frozenset[str]:
+    """Files of the last write: the sink may look for them when it starts again."""
+    times = {path: path.stat().st_mtime for path in _files(archive / RECENT)}
+    last = max(times.values(), default=0.0)
+    return frozenset(_relative(path, archive) for path, changed in times.items() if changed > last - _HOUR_MS / 1000)
+
+
+# -- rewriting -----------------------------------------------------------------------------------------------
+
+
+def _rewrite(spark: SparkSession, recent: Path, inputs: list[str], staging: Path, target_bytes: int) -> int:
+    """The rows of the inputs, ordered by queue, in as few files as the size asks for; gives their number."""
+    paths = [recent / name for name in inputs]
+    messages = _frame(spark, recent, paths)
+    counts = _file_counts(recent, paths, target_bytes)
+    tasks = min(_MAX_TASKS, sum(counts.values()))
+    (
+        messages.repartition(tasks, *PARTITIONS, _share(counts))
+        .sortWithinPartitions(*PARTITIONS, "broker", "queue_id", "queue_offset")
+        .write.partitionBy(*PARTITIONS)
+        .mode("error")
+        .parquet(str(staging))
+    )
+    staged = [path for path in staging.rglob(f"*{SUFFIX}") if path.is_file()]
+    rows, expected = _frame(spark, staging, staged).count(), messages.count()
+    if rows != expected:
+        raise StorageFailed(f"compaction of {recent}: {rows} rows were written of {expected}; nothing was replaced")
+    return rows
+
+
+def _file_counts(recent: Path, paths: list[Path], target_bytes: int) -> dict[tuple[str, ...], int]:
+    """By topic, date and hour: how many files of about the wanted size."""
+    sizes: dict[tuple[str, ...], int] = {}
+    for path in paths:
+        # Folders are called name=value, the value escaped as in addresses of the web.
+        place = tuple(unquote(part.partition("=")[2]) for part in path.parent.relative_to(recent).parts)
+        sizes[place] = sizes.get(place, 0) + path.stat().st_size
+    return {place: -(-size // target_bytes) for place, size in sizes.items()}
+
+
+def _share(counts: dict[tuple[str, ...], int]) -> Column:
+    """Which of the files of its hour a row goes to; a queue stays in one."""
+    large = {"/".join(place): count for place, count in counts.items() if count > 1}
+    if not large:
+        return sql.lit(0)
+    table = sql.create_map(*(sql.lit(word) for pair in large.items() for word in pair))
+    count = sql.coalesce(sql.try_element_at(table, sql.concat_ws("/", *PARTITIONS)), sql.lit(1))
+    return sql.pmod(sql.xxhash64("broker", "queue_id"), count)
+
+
+def _frame(spark: SparkSession, base: Path, files: Iterable[Path]) -> DataFrame:
+    """Of these files alone; what their folders say are texts, however much they look like numbers."""
+    paths = [str(path) for path in files]
+    columns = spark.read.parquet(paths[0]).schema.fields
+    schema = StructType([*columns, *(StructField(name, StringType()) for name in PARTITIONS)])
+    return spark.read.schema(schema).option("basePath", str(base)).parquet(*paths)

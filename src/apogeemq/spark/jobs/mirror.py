@@ -1,0 +1,65 @@
+"""The step of the mirror pipeline: what of a message goes to the other cluster."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+
+from apogeemq.errors import ConfigError
+from apogeemq.model.messages import SYSTEM_PROPERTIES
+from apogeemq.model.properties import SHARDING_KEY
+
+ORIGINS: Final = "MIRROR_ORIGINS"
+"""Property: the clusters a message has been in, oldest first, with commas between them."""
+ORIGIN_ID: Final = "MIRROR_ID"
+"""Property: the id its first producer gave it."""
+
+SPREAD: Final = "spread"
+BY_QUEUE: Final = "queue"
+
+
+def mirrored(
+    messages: DataFrame, *, cluster: str, to_cluster: str, prefix: str = "", unkeyed: str = SPREAD
+) -> DataFrame:
+    """Every message that has not been in `to_cluster` yet, as the topic sink wants it.
+
+    The place it was read from stays with it: that is what the sink tells messages apart by.
+    """
+    for name, value in (("cluster", cluster), ("to_cluster", to_cluster)):
+        if not value or "," in value:
+            raise ConfigError(f"{name} is {value!r}: expected a name without commas")
+    if cluster == to_cluster:
+        raise ConfigError(f"cluster and to_cluster are both {cluster!r}: nothing would be mirrored")
+    if unkeyed not in (SPREAD, BY_QUEUE):
+        raise ConfigError(f"unkeyed is {unkeyed!r}: expected {SPREAD} or {BY_QUEUE}")
+    properties = sql.coalesce(sql.col("properties"), sql.expr("map()").cast("map<string,string>"))
+    origins = sql.split(sql.coalesce(properties[ORIGINS], sql.lit("")), ",")
+    return messages.where(~sql.array_contains(origins, to_cluster)).select(
+        sql.concat(sql.lit(prefix), sql.col("topic")).alias("topic"),
+        "broker",
+        "queue_id",
+        "queue_offset",
+        "body",
+        "keys",
+        "tags",
+        _sharding_key(properties, unkeyed).alias("sharding_key"),
+        _carried(properties, cluster).alias("properties"),
+    )
+
+
+def _sharding_key(properties: Column, unkeyed: str) -> Column:
+    key = properties[SHARDING_KEY]
+    if unkeyed == SPREAD:
+        return key
+    return sql.coalesce(key, sql.concat_ws("-", "broker", "queue_id"))
+
+
+def _carried(properties: Column, cluster: str) -> Column:
+    """The program's own properties, and where the message comes from."""
+    left_behind = [*sorted(SYSTEM_PROPERTIES), ORIGINS, ORIGIN_ID]
+    own = sql.map_filter(properties, lambda name, _: ~name.isin(left_behind))
+    origins = sql.concat_ws(",", properties[ORIGINS], sql.lit(cluster))
+    origin_id = sql.coalesce(properties[ORIGIN_ID], sql.col("msg_id"))
+    return sql.map_concat(own, sql.create_map(sql.lit(ORIGINS), origins, sql.lit(ORIGIN_ID), origin_id))
