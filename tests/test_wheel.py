@@ -82,6 +82,12 @@ def test_it_is_for_every_platform_and_typed(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"apogeemq"}
 
 
+def test_no_file_of_the_package_is_left_out(wheel: Path) -> None:
+    files = [path for path in (ROOT / "src" / "apogeemq").rglob("*") if path.is_file()]
+    expected = {str(path.relative_to(ROOT / "src")) for path in files if path.suffix not in (".pyc", ".so")}
+    assert expected - set(zipfile.ZipFile(wheel).namelist()) == set()
+
+
 def test_it_sends_and_consumes_with_what_it_declares(python: str, address: str) -> None:
     ran = subprocess.run([python, "-I", "-c", _SEND_AND_CONSUME, address], capture_output=True, text=True)
     assert (ran.returncode, complaints(ran.stderr)) == (0, "")
