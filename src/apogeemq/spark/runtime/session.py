@@ -22,6 +22,9 @@ LOG_NAME: Final = "spark.log"
 ERRORS_NAME: Final = "spark-errors.log"
 """What the JVM and Python workers print to standard error: next to nothing, unless something is wrong."""
 
+_LOG_FOLDER: Final = "spark.apogeemq.logFolder"
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+
 _LOG_SETTINGS: Final = """\
 status = error
 appender.file.type = RollingFile
@@ -67,7 +70,9 @@ def embedded_session(
     with SparkContext._lock:
         if SparkContext._active_spark_context is None:
             folder = log_folder or Path(tempfile.mkdtemp(prefix="apogeemq-spark-"))
-            wanted = {**_settings(app_name, master, folder, log_level, shows_ui=shows_ui), **(settings or {})}
+            own = _settings(app_name, master, folder, log_level, shows_ui=shows_ui)
+            wanted = {**own, **(settings or {})}
+            wanted[_JAVA_OPTIONS] = " ".join(dict.fromkeys((own[_JAVA_OPTIONS], wanted[_JAVA_OPTIONS])))
             context = _started(wanted, folder)
             if not is_local(wanted["spark.master"]):
                 _ship(context, folder, with_dependencies=ships_dependencies)
@@ -80,9 +85,6 @@ def log_folder_of(spark: SparkSession) -> Path | None:
     """Where the logs of a session from `embedded_session` are."""
     found = spark.sparkContext.getConf().get(_LOG_FOLDER)
     return Path(found) if found else None
-
-
-_LOG_FOLDER: Final = "spark.apogeemq.logFolder"
 
 
 def is_local(master: str) -> bool:
@@ -99,7 +101,7 @@ def _settings(app_name: str, master: str, folder: Path, log_level: str, *, shows
         "spark.app.name": app_name,
         "spark.ui.enabled": str(shows_ui).lower(),
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={log_settings.as_uri()}"',
+        _JAVA_OPTIONS: f'"-Dlog4j2.configurationFile={log_settings.as_uri()}"',
         _LOG_FOLDER: str(folder),
     }
     if is_local(master):
