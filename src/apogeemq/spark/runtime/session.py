@@ -22,6 +22,8 @@ LOG_NAME: Final = "spark.log"
 ERRORS_NAME: Final = "spark-errors.log"
 """What the JVM and Python workers print to standard error: next to nothing, unless something is wrong."""
 
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""Set by `spark-submit`, which has started the JVM."""
 _LOG_FOLDER: Final = "spark.apogeemq.logFolder"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
@@ -61,6 +63,7 @@ def embedded_session(
     `settings` are Spark's own and win over what is set here. Logs go to `log_folder` (a temporary one when not given,
     see `log_folder_of`). With a master that is not local, the package is sent to the executors; what it needs that is
     compiled as well with `ships_dependencies`, for executors of this platform and version of Python (`py_files.py`).
+    A program started by `spark-submit` has its master, its logs and its files from there; only `settings` count.
     Raises ConfigError when pyspark or Java is missing.
     """
     require_extra()
@@ -68,15 +71,15 @@ def embedded_session(
     from pyspark.sql import SparkSession
 
     with SparkContext._lock:
-        if SparkContext._active_spark_context is None:
-            folder = log_folder or Path(tempfile.mkdtemp(prefix="apogeemq-spark-"))
+        if SparkContext._active_spark_context is None and _SUBMITTED not in os.environ:
+            folder = (log_folder or Path(tempfile.mkdtemp(prefix="apogeemq-spark-"))).absolute()
             own = _settings(app_name, master, folder, log_level, shows_ui=shows_ui)
             wanted = {**own, **(settings or {})}
             wanted[_JAVA_OPTIONS] = " ".join(dict.fromkeys((own[_JAVA_OPTIONS], wanted[_JAVA_OPTIONS])))
             context = _started(wanted, folder)
             if not is_local(wanted["spark.master"]):
                 _ship(context, folder, with_dependencies=ships_dependencies)
-    spark = SparkSession.builder.getOrCreate()
+    spark = SparkSession.builder.appName(app_name).config(map=dict(settings or {})).getOrCreate()
     register(spark)
     return spark
 
