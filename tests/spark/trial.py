@@ -115,8 +115,9 @@ class Trial:
     def _revive_driver(self) -> None:
         if (epoch := self.checkpoint.in_flight()) is not None:
             self.replayed.append(epoch)
-        self.driver = self._make_driver()
-        self.driver.start()
+        driver = self._make_driver()
+        driver.start()
+        self.driver = driver
 
     def report(self) -> str:
         kills = ", ".join(f"{count} of {victim}" for victim, count in sorted(self.kills.items()))
