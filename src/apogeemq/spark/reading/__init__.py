@@ -1,0 +1,1 @@
+"""What executors do: pull ranges of offsets and turn records into Arrow batches."""

@@ -1,0 +1,47 @@
+"""Parts of a buffer as Arrow arrays, without an object for each. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Indices = npt.NDArray[np.int64]
+
+_HEX: Final = np.array([int.from_bytes(b"%02X" % octet, "little") for octet in range(256)], "<u2")
+
+
+def fields_of(data: Any, starts: Indices, ends: Indices, kind: Any) -> Any:
+    """The bytes of a buffer from each start to its end, as an array of strings or binaries; they must not overlap and
+    must be in order."""
+    # Fields and the gaps between them lie side by side, as an array wants it; then only the fields are taken.
+    borders = np.empty(2 * len(starts), np.int32)
+    borders[0::2] = starts
+    borders[1::2] = ends
+    return spaced(data, borders, kind, 2, 0)
+
+
+def spaced(data: Any, borders: npt.NDArray[np.int32], kind: Any, step: int, first: int) -> Any:
+    """Every so many of the parts between neighbouring borders."""
+    count = max(len(borders) - 1, 0)
+    if not count:
+        return pa.array([], kind)
+    everything = pa.Array.from_buffers(kind, count, [None, pa.py_buffer(borders), data])
+    return everything.take(pa.array(np.arange(first, count, step)))
+
+
+def repeated(text: str, count: int) -> Any:
+    """A string array with the same text everywhere."""
+    octets = text.encode()
+    borders = np.arange(count + 1, dtype=np.int32) * np.int32(len(octets))
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(borders), pa.py_buffer(octets * count)])
+
+
+def in_hex(octets: npt.NDArray[np.uint8]) -> Any:
+    """The rows of a matrix as strings of upper-case hex digits."""
+    count, width = octets.shape
+    digits = _HEX[octets]
+    borders = np.arange(count + 1, dtype=np.int32) * np.int32(2 * width)
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(borders), pa.py_buffer(digits)])

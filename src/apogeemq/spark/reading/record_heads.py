@@ -1,0 +1,133 @@
+"""Where records lie within pulled bytes, and the fixed parts of all of them at once. Pure.
+
+Only records of the usual layout are read like this: the first magic, IPv4 hosts, and parts that add up.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from struct import Struct, error
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from apogeemq.errors import ProtocolError
+from apogeemq.protocol.record import HEAD_SIZES, HOST_FLAGS, MAGIC_V1
+
+Positions = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_HEAD_SIZE: Final = HEAD_SIZES[0]
+MIN_RECORD_SIZE: Final = _HEAD_SIZE + 1 + 2  # with neither body, topic nor properties
+MAX_DATA_SIZE: Final = 2**31 - 1  # Arrow's offsets are int32
+
+_unpack_size: Final = Struct(">I").unpack_from
+# One item of this at every byte: taking some copies whole heads.
+_RAW_HEAD: Final = np.dtype(f"V{_HEAD_SIZE}")
+_HEAD: Final = np.dtype(
+    {
+        "names": [
+            *("size", "magic", "queue_id", "queue_offset", "physical_offset", "system_flag", "born_time", "born_host"),
+            *("store_time", "store_host", "reconsume_times", "body_length"),
+        ],
+        "formats": [">u4", ">u4", ">i4", ">i8", ">i8", ">i4", ">i8", "V8", ">i8", "V8", ">i4", ">i4"],
+        "offsets": [0, 4, 12, 20, 28, 36, 40, 48, 56, 64, 72, 84],
+        "itemsize": _HEAD_SIZE,
+    }
+)
+
+
+def record_positions(data: bytes) -> Positions:
+    """Where each record begins, and at last where the data ends. ProtocolError when they do not fill it exactly."""
+    positions: list[int] = []
+    add, position = positions.append, 0
+    if len(data) > MAX_DATA_SIZE:
+        raise ProtocolError(f"{len(data)} bytes of records at once: at most {MAX_DATA_SIZE} can be read")
+    try:
+        for _ in repeat(None, len(data) // MIN_RECORD_SIZE + 2):  # sizes are looked at below; of 0 it would not end
+            add(position)
+            position += _unpack_size(data, position)[0]
+    except error:  # past the end
+        pass
+    found = np.array(positions, dtype=np.int64)
+    sizes = np.diff(found)
+    if positions[-1] != len(data) or (sizes < MIN_RECORD_SIZE).any():
+        raise _bad_size(data, found, sizes)
+    return found
+
+
+def _bad_size(data: bytes, positions: Positions, sizes: Positions) -> ProtocolError:
+    too_small = np.flatnonzero(sizes < MIN_RECORD_SIZE)
+    if not len(too_small) and positions[-1] < len(data):
+        return ProtocolError(f"record at {positions[-1]} of {len(data)} bytes is cut off")
+    bad = int(too_small[0]) if len(too_small) else len(sizes) - 1
+    return ProtocolError(f"record at {positions[bad]} of {len(data)} bytes: its size says {sizes[bad]}")
+
+
+class RecordHeads:
+    """Of some of the records: their heads as an array with a field for each number, and where their parts lie.
+
+    `data` is Arrow's buffer of all bytes. The topic's length byte is at `topic_starts`, where the body ends.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        heads: npt.NDArray[Any],
+        body_starts: Positions,
+        topic_starts: Positions,
+        property_starts: Positions,
+        ends: Positions,
+    ) -> None:
+        self.data = data
+        self.heads = heads
+        self.body_starts = body_starts
+        self.topic_starts = topic_starts
+        self.property_starts = property_starts
+        self.ends = ends
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    def only(self, wanted: Mask | Positions) -> RecordHeads:
+        return RecordHeads(
+            self.data,
+            self.heads[wanted],
+            self.body_starts[wanted],
+            self.topic_starts[wanted],
+            self.property_starts[wanted],
+            self.ends[wanted],
+        )
+
+    def int64(self, field: str) -> Positions:
+        return self.heads[field].astype(np.int64)
+
+    def int32(self, field: str) -> npt.NDArray[np.int32]:
+        return self.heads[field].astype(np.int32)
+
+
+def read_heads(data: bytes, positions: Positions, unusual_flags: int) -> tuple[RecordHeads, Mask]:
+    """Of all records, as `record_positions` found them; and which are usual and have none of these system flags.
+
+    Of the others nothing but the numbers at the beginning, up to the system flag, means what it says.
+    """
+    starts, ends = positions[:-1], positions[1:]
+    every_byte: npt.NDArray[Any] = np.ndarray((max(len(data) - _HEAD_SIZE + 1, 0),), _RAW_HEAD, data, strides=(1,))
+    heads = every_byte[starts].view(_HEAD)
+    octets = np.frombuffer(data, np.uint8)
+
+    body_starts = starts + _HEAD_SIZE
+    body_lengths = heads["body_length"].astype(np.int64)
+    is_usual = (heads["magic"] == MAGIC_V1) & ((heads["system_flag"] & (unusual_flags | HOST_FLAGS)) == 0)
+    is_usual &= (body_lengths >= 0) & (body_lengths <= ends - starts - MIN_RECORD_SIZE)
+    topic_starts = np.where(is_usual, body_starts + body_lengths, body_starts)
+    lengths_at = topic_starts + 1 + octets[topic_starts].astype(np.int64)
+    is_usual &= lengths_at + 2 <= ends
+    lengths_at = np.where(is_usual, lengths_at, topic_starts)
+    property_starts = lengths_at + 2
+    property_lengths = (octets[lengths_at].astype(np.int64) << 8) | octets[lengths_at + 1]
+    is_usual &= property_starts + property_lengths == ends
+    is_usual &= property_lengths < 2**15  # it is an int16
+    return RecordHeads(pa.py_buffer(data), heads, body_starts, topic_starts, property_starts, ends), is_usual

@@ -1,0 +1,285 @@
+"""Pulled bytes to Arrow batches: the same as reading record by record, for any records."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from apogeemq.errors import ProtocolError
+from apogeemq.model.flags import BORN_HOST_IPV6, COMPRESSED, COMPRESSION_ZSTD, STORE_HOST_IPV6
+from apogeemq.model.properties import encode_properties
+from apogeemq.protocol.batch import encode_batch
+from apogeemq.protocol.compression import FLAGS, compress
+from apogeemq.spark.reading import property_table, record_batches
+from apogeemq.spark.reading.record_batches import FEW_RECORDS, Pulled, decode
+from apogeemq.spark.source.columns import ALL_COLUMNS
+from apogeemq.spark.source.schema import arrow_schema
+from tests.unit.spark.reading.stored import BATCH, Stored, rows_in, rows_of, span, stored_from
+
+SCHEMA = arrow_schema()
+PLENTY = 3 * FEW_RECORDS
+
+
+@pytest.fixture(params=["few", "many"])
+def any_number(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records are read one by one, or all at once."""
+    monkeypatch.setattr(record_batches, "FEW_RECORDS", 1_000_000 if request.param == "few" else 0)
+
+
+@pytest.fixture
+def all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_batches, "FEW_RECORDS", 0)
+
+
+def decoded(*pulls: Pulled, **more: Any) -> list[dict[str, Any]]:
+    batch = decode(pulls, SCHEMA, **more).batch
+    assert batch.schema.equals(SCHEMA)
+    return rows_in(batch)
+
+
+def one_pull(*messages: Stored, first: int = 0) -> Pulled:
+    return Pulled(span(first, first + len(messages)), [stored_from(first, messages)])
+
+
+def expected(*pulls: Pulled) -> list[dict[str, Any]]:
+    return [row for pull in pulls for row in rows_of(pull.span, b"".join(pull.answers))]
+
+
+# -- any records ---------------------------------------------------------------------------------------------
+
+words = some.text(some.characters(codec="utf-8", exclude_characters="\x01\x02"), max_size=6)
+pairs = some.dictionaries(some.sampled_from(("KEYS", "TAGS", "UNIQ_KEY", "WAIT", "é")) | words, words, max_size=5)
+usual_properties = pairs.map(lambda found: encode_properties(found).encode())
+# Twice the same names, a separator too few or too many, something between that is no text.
+odd_properties = some.lists(
+    some.sampled_from((b"TAGS\x01a\x02", b"KEYS\x01 k  j \x02", b"\x01", b"\x02", b"x", b"\x00", b"\xff", b"UNIQ_KEY"))
+    | usual_properties,
+    max_size=6,
+).map(b"".join)
+times = some.integers(0, 2**41) | some.integers(-(2**63), 2**63 - 1)
+messages = some.builds(
+    Stored,
+    body=some.binary(max_size=30),
+    properties=usual_properties | odd_properties,
+    topic=some.sampled_from((b"T", b"%RETRY%" + b"g" * 150, b"")),
+    system_flag=some.sampled_from((0, 0, 8, BORN_HOST_IPV6, STORE_HOST_IPV6, COMPRESSED, BATCH, 2**30)),
+    born_time=times,
+    store_time=times,
+    reconsume_times=some.integers(-(2**31), 2**31 - 1),
+    physical_offset=some.integers(0, 2**63 - 1),
+)
+packed = some.tuples(some.binary(max_size=50), some.sampled_from(sorted(FLAGS))).map(
+    lambda found: Stored(body=compress(*found), system_flag=COMPRESSED | FLAGS[found[1]])
+)
+batches = some.lists(some.tuples(some.integers(0, 9), some.binary(max_size=9), usual_properties), max_size=3).map(
+    lambda inner: Stored(body=encode_batch(inner), system_flag=BATCH)
+)
+
+
+@given(some.lists(messages | packed | batches, max_size=12), some.integers(0, 5), some.integers(0, 15))
+@settings(max_examples=200)
+def test_all_at_once_is_as_one_by_one(stored: list[Stored], start: int, end: int) -> None:
+    data = stored_from(0, stored)
+    pulls = (Pulled(span(start, end), [data]), Pulled(span(0, 7, 4, "U", "broker-b"), [data, data]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_batches, "FEW_RECORDS", 0)
+        assert decoded(*pulls) == expected(*pulls)
+        patch.setattr(record_batches, "FEW_RECORDS", 1_000_000)
+        assert decoded(*pulls) == expected(*pulls)
+
+
+@given(some.binary(max_size=400), some.lists(some.integers(0, 2**16), max_size=4), some.integers(0, 255))
+def test_bytes_that_are_no_records_are_refused(tail: bytes, places: list[int], octet: int) -> None:
+    spoilt = bytearray(stored_from(0, [Stored()] * 3) + tail)
+    for place in places:
+        spoilt[place % len(spoilt)] = octet
+    pull = Pulled(span(0, 3), [bytes(spoilt)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_batches, "FEW_RECORDS", 0)
+        try:
+            wanted = expected(pull)
+        except (ProtocolError, ValueError):
+            with pytest.raises(ProtocolError):
+                decoded(pull)
+        else:
+            assert decoded(pull) == wanted
+
+
+@pytest.mark.usefixtures("any_number")
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda data: data[:-1], "record at 240 of 359 bytes: its size says 120"),
+        (lambda data: data + b"\0\0", "record at 360 of 362 bytes is cut off"),
+        (lambda data: data + bytes(91), "record at 360 of 451 bytes: its size says 0"),
+        (lambda data: data[:120] + b"\xff" * 4 + data[124:], "record at 120 of 360 bytes: its size says 4294967295"),
+        (lambda data: data[:124] + bytes(4) + data[128:], "no record at 120: size 120, magic 00000000"),
+        (lambda data: data[:204] + b"\0\0\0\5" + data[208:], "record at 120: "),
+        (lambda data: data[:204] + b"\xff\0\0\5" + data[208:], "record at 120: "),
+    ],
+)
+def test_an_error_says_where_it_is(spoil: Any, said: str) -> None:
+    data = stored_from(0, [Stored(properties=b"", body=bytes(28))] * 3)
+    assert len(data) == 360
+    with pytest.raises(ProtocolError, match=said):
+        decode([Pulled(span(0, 3), [spoil(data)])], SCHEMA)
+
+
+def test_answers_that_end_within_a_record_are_refused() -> None:
+    data = stored_from(0, [Stored()] * 2)
+    with pytest.raises(ProtocolError, match="ends within a record"):
+        decode([Pulled(span(0, 1), [data[:100]]), Pulled(span(1, 2), [data[100:]])], SCHEMA)
+
+
+# -- rows ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("any_number")
+def test_a_row_says_all_there_is_to_know() -> None:
+    assert decoded(one_pull(Stored(), first=7)) == [
+        {
+            "topic": "T",
+            "broker": "broker-a",
+            "queue_id": 3,
+            "queue_offset": 7,
+            "msg_id": "7F01",
+            "keys": ["k1", "k2"],
+            "tags": "TagA",
+            "properties": {"KEYS": "k1 k2", "TAGS": "TagA", "UNIQ_KEY": "7F01"},
+            "body": b"body",
+            "born_timestamp": 1_700_000_000_000_000,
+            "store_timestamp": 1_700_000_000_001_000,
+            "born_host": "10.0.0.1:50000",
+            "reconsume_times": 0,
+            "sys_flag": 0,
+        }
+    ]
+
+
+@pytest.mark.usefixtures("any_number")
+def test_what_a_message_lacks_is_null_and_its_id_is_its_place() -> None:
+    (row,) = decoded(one_pull(Stored(properties=b"")))
+    assert (row["keys"], row["tags"], row["properties"]) == (None, None, {})
+    assert row["msg_id"] == "0A0000010000C3500000000000001000"
+
+
+@pytest.mark.usefixtures("any_number")
+@pytest.mark.parametrize("way", sorted(FLAGS))
+def test_compressed_bodies_are_unpacked(way: str) -> None:
+    body = b"abc" * 100
+    (row,) = decoded(one_pull(Stored(compress(body, way), system_flag=COMPRESSED | FLAGS[way])))
+    assert (row["body"], row["sys_flag"] & COMPRESSED) == (body, 0)
+
+
+@pytest.mark.usefixtures("any_number")
+def test_a_body_of_a_client_before_5_is_zlibs() -> None:
+    (row,) = decoded(one_pull(Stored(zlib.compress(b"old"), system_flag=COMPRESSED)))
+    assert (row["body"], row["sys_flag"]) == (b"old", 0)
+
+
+@pytest.mark.usefixtures("any_number")
+def test_a_body_that_cannot_be_unpacked_is_given_as_it_is() -> None:
+    flags = COMPRESSED | COMPRESSION_ZSTD
+    rows = decoded(one_pull(Stored(), Stored(b"no zstd", system_flag=flags), Stored()))
+    assert [(row["body"], row["sys_flag"]) for row in rows] == [(b"body", 0), (b"no zstd", flags), (b"body", 0)]
+
+
+@pytest.mark.usefixtures("any_number")
+def test_hosts_of_ipv6() -> None:
+    both = Stored(system_flag=BORN_HOST_IPV6 | STORE_HOST_IPV6, properties=b"")
+    (row,) = decoded(one_pull(both))
+    assert row["born_host"] == "[::1]:50000"
+    assert row["msg_id"] == "00000000000000000000000000000001" + "0000C350" + "0000000000001000"
+
+
+@pytest.mark.usefixtures("any_number")
+def test_a_batch_kept_as_one_record_is_unwrapped_and_trimmed_message_by_message() -> None:
+    inner = [(0, b"%d" % number, b"TAGS\x01t\x02") for number in range(4)]
+    data = Stored(encode_batch(inner), system_flag=BATCH).at(10) + Stored().at(14)
+    rows = decoded(Pulled(span(12, 15), [data]))
+    assert [(row["queue_offset"], row["body"], row["tags"]) for row in rows] == [
+        (12, b"2", "t"),
+        (13, b"3", "t"),
+        (14, b"body", "TagA"),
+    ]
+
+
+@pytest.mark.usefixtures("any_number")
+def test_odd_records_stay_in_their_places() -> None:
+    plain, packed = Stored(b"p"), Stored(compress(b"c", "lz4"), system_flag=COMPRESSED | FLAGS["lz4"])
+    rows = decoded(one_pull(packed, plain, packed, packed, plain, packed))
+    assert [row["body"] for row in rows] == [b"c", b"p", b"c", b"c", b"p", b"c"]
+    assert [row["queue_offset"] for row in rows] == list(range(6))
+
+
+@pytest.mark.usefixtures("any_number")
+def test_rows_outside_the_span_are_left_out() -> None:
+    pulls = [Pulled(span(2, 4, queue), [stored_from(0, [Stored()] * 6)]) for queue in (1, 2)]
+    assert [(row["queue_id"], row["queue_offset"]) for row in decoded(*pulls)] == [(1, 2), (1, 3), (2, 2), (2, 3)]
+
+
+@pytest.mark.usefixtures("any_number")
+def test_the_tags_themselves_are_compared() -> None:
+    tagged = [Stored(properties=b"TAGS\x01%s\x02" % tag) for tag in (b"Aa", b"BB", b"C", b"Aa")]  # Aa and BB hash alike
+    rows = decoded(one_pull(*tagged, Stored(properties=b"")), tags=frozenset(("Aa", "C")))
+    assert [(row["queue_offset"], row["tags"]) for row in rows] == [(0, "Aa"), (2, "C"), (3, "Aa")]
+    schema = arrow_schema(("queue_offset",))
+    assert decode([one_pull(*tagged)], schema, frozenset(("BB",))).batch.to_pylist() == [{"queue_offset": 1}]
+
+
+@pytest.mark.usefixtures("any_number")
+@pytest.mark.parametrize("column", ALL_COLUMNS)
+def test_each_column_alone(column: str) -> None:
+    pull = one_pull(*[Stored(b"%d" % number) for number in range(4)])
+    schema = arrow_schema((column,))
+    batch = decode([pull], schema).batch
+    assert batch.schema.equals(schema)
+    assert rows_in(batch) == [{column: row[column]} for row in expected(pull)]
+
+
+@pytest.mark.usefixtures("any_number")
+def test_nothing_is_an_empty_batch() -> None:
+    for pulls in ([], [Pulled(span(0, 5), [])], [Pulled(span(0, 5), [b""])]):
+        batch = decode(pulls, SCHEMA).batch
+        assert (batch.num_rows, batch.schema.equals(SCHEMA)) == (0, True)
+
+
+def test_many_of_them() -> None:
+    stored = [Stored(b"%d" % number, properties=b"N%d\x01x\x02" % number) for number in range(PLENTY)]
+    assert decoded(one_pull(*stored)) == expected(one_pull(*stored))
+
+
+@pytest.mark.usefixtures("all_at_once")
+def test_more_names_of_properties_than_a_table_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(property_table, "_MAX_CELLS", 8)
+    stored = [Stored(properties=b"a\x01%d\x02b\x01y\x02a\x01z\x02TAGS\x01t\x02" % number) for number in range(9)]
+    assert decoded(one_pull(*stored)) == expected(one_pull(*stored))
+
+
+# -- what is missing -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("any_number")
+def test_offsets_that_no_record_has() -> None:
+    whole = one_pull(*[Stored()] * 5, first=5)
+    assert decode([whole], SCHEMA, finds_missing=True).missing == []
+    holes = Pulled(span(0, 9, 1), [Stored().at(2) + Stored().at(3) + Stored().at(6)])
+    missing = decode([whole, holes], SCHEMA, finds_missing=True).missing
+    assert missing == [span(0, 2, 1), span(4, 6, 1), span(7, 9, 1)]
+
+
+@pytest.mark.usefixtures("any_number")
+def test_messages_of_a_batch_are_not_missing() -> None:
+    batch = Stored(encode_batch([(0, b"x", b"")] * 3), system_flag=BATCH)
+    pull = Pulled(span(1, 5), [batch.at(0) + Stored().at(3) + Stored().at(4)])
+    assert decode([pull], SCHEMA, finds_missing=True).missing == []
+
+
+@pytest.mark.usefixtures("any_number")
+def test_what_has_other_tags_is_not_missing() -> None:
+    decoded = decode([one_pull(Stored(), Stored())], SCHEMA, frozenset(("other",)), finds_missing=True)
+    assert (decoded.batch.num_rows, decoded.missing) == (0, [])
