@@ -1,0 +1,144 @@
+"""Schemas that a pipeline file holds or names: read, and checked as far as that goes without Spark. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from apogeemq.spark.pipeline.ddl import SchemaUnreadable, checked_ddl
+from apogeemq.spark.pipeline.spec import BodyFormat, Decode, Malformed
+from apogeemq.spark.pipeline.tables import TableReader
+
+if TYPE_CHECKING:
+    from apogeemq.spark.pipeline.parsing import Surroundings
+
+MAX_SKIPPED_BYTES: Final = 1024
+
+_AVRO_TYPES: Final = frozenset(
+    ("record", "enum", "array", "map", "fixed", "null", "boolean", "int", "long", "float", "double", "bytes", "string")
+)
+
+
+def read_schema(table: TableReader, surroundings: Surroundings) -> str:
+    """`schema` (DDL, or a table of columns) or `schema_file`, as one text; "" when neither is there."""
+    given, file = table.take("schema"), table.text("schema_file")
+    if given is not None and file:
+        table.wrong("schema_file", "either schema or schema_file, not both")
+    if given is None and not file:
+        return ""
+    key = "schema" if given is not None else "schema_file"
+    try:
+        text = _ddl_text(given) if given is not None else _read(file, surroundings).decode().strip()
+        check_spark_schema(text)
+        return text
+    except (SchemaUnreadable, UnicodeDecodeError) as error:
+        table.wrong(key, f"unreadable schema: {error}")
+        return ""
+
+
+def read_decode(table: TableReader, surroundings: Surroundings) -> Decode:
+    form = table.choice("format", BodyFormat, BodyFormat.JSON)
+    table.required("format", "one of json, avro, protobuf")
+    message = table.text("message")
+    if form is BodyFormat.JSON:
+        schema = read_schema(table, surroundings)
+    elif form is BodyFormat.AVRO:
+        schema = _avro_schema(table, surroundings)
+    else:
+        schema = _descriptor(table, surroundings, message)
+    if not schema and not (table.has("schema") or table.has("schema_file")):
+        table.wrong("", f"a schema is missing: {_WANTED[form]}")
+    if message and form is not BodyFormat.PROTOBUF:
+        table.wrong("message", "is for protobuf alone")
+    decode = Decode(
+        format=form,
+        schema=schema,
+        message=message,
+        column=table.text("column", "body"),
+        into=table.text("into", "value"),
+        skip_bytes=table.whole("skip_bytes", 0, most=MAX_SKIPPED_BYTES),
+        malformed=table.choice("malformed", Malformed, Malformed.DEAD_LETTER),
+        options=table.options("options"),
+        line=table.line,
+    )
+    table.finish()
+    return decode
+
+
+_WANTED: Final = {
+    BodyFormat.JSON: "schema with DDL, or schema_file with the name of a file of it",
+    BodyFormat.AVRO: "schema with Avro's JSON, or schema_file with the name of an .avsc file",
+    BodyFormat.PROTOBUF: "schema_file with the name of a descriptor set (protoc --descriptor_set_out)",
+}
+
+
+def check_spark_schema(text: str) -> None:
+    """DDL, or Spark's JSON form of a struct. SchemaUnreadable."""
+    if not text.startswith("{"):
+        checked_ddl(text)
+        return
+    found = _json(text)
+    if not isinstance(found, dict) or found.get("type") != "struct" or not isinstance(found.get("fields"), list):
+        raise SchemaUnreadable('expected Spark\'s JSON of a struct: {"type": "struct", "fields": […]}')
+
+
+def _ddl_text(given: object) -> str:
+    if isinstance(given, str) and given.strip():
+        return given.strip()
+    if isinstance(given, dict) and given and all(isinstance(kind, str) for kind in given.values()):
+        return ", ".join(f"`{name}` {kind}" for name, kind in given.items())
+    raise SchemaUnreadable("expected DDL such as 'id STRING, price DOUBLE', or a table of names and types")
+
+
+def _avro_schema(table: TableReader, surroundings: Surroundings) -> str:
+    given, file = table.text("schema"), table.text("schema_file")
+    if given and file:
+        table.wrong("schema_file", "either schema or schema_file, not both")
+    if not given and not file:
+        return ""
+    try:
+        text = given or _read(file, surroundings).decode()
+        found = _json(text)
+        kind = found.get("type") if isinstance(found, dict) else found
+        if not isinstance(kind, list | dict) and kind not in _AVRO_TYPES:
+            raise SchemaUnreadable(f"{kind!r} is not a type of Avro")
+        if isinstance(found, dict) and kind == "record" and not found.get("fields"):
+            raise SchemaUnreadable("the record has no fields")
+        return text
+    except (SchemaUnreadable, UnicodeDecodeError) as error:
+        table.wrong("schema" if given else "schema_file", f"unreadable schema: {error}")
+        return ""
+
+
+def _descriptor(table: TableReader, surroundings: Surroundings, message: str) -> str:
+    file = table.text("schema_file")
+    if table.take("schema") is not None:
+        table.wrong("schema", "protobuf is decoded by a descriptor set: schema_file")
+    if not message:
+        table.wrong("", "message is missing: the full name of the message, such as shop.Order")
+    if not file:
+        return ""
+    try:
+        content = _read(file, surroundings)
+        # Its first field is a file of descriptors (tag 10), and names of messages are in it as they are.
+        if not content.startswith(b"\x0a"):
+            raise SchemaUnreadable(f"{file} is not a descriptor set (protoc --include_imports --descriptor_set_out)")
+        if message and message.rpartition(".")[2].encode() not in content:
+            raise SchemaUnreadable(f"{file} has no message {message}")
+    except SchemaUnreadable as error:
+        table.wrong("schema_file", f"unreadable schema: {error}")
+    return surroundings.path_of(file)
+
+
+def _read(file: str, surroundings: Surroundings) -> bytes:
+    try:
+        return surroundings.read(file)
+    except OSError as error:
+        raise SchemaUnreadable(f"cannot read {file}: {error.strerror or error}") from None
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SchemaUnreadable(f"not JSON: {error}") from None

@@ -1,0 +1,62 @@
+"""Which names in a query are views."""
+
+from __future__ import annotations
+
+import pytest
+
+from apogeemq.spark.pipeline.sql_views import functions_called, is_query, views_read
+
+
+@pytest.mark.parametrize(
+    ("sql", "views"),
+    [
+        ("SELECT 1", ()),
+        ("select * from orders", ("orders",)),
+        ("SELECT a FROM `my orders` o, b AS c, d WHERE x IN (1, e)", ("my orders", "b", "d")),
+        ("SELECT * FROM a JOIN b ON a.x = b.x LEFT OUTER JOIN c USING (x, y)", ("a", "b", "c")),
+        ("SELECT extract(YEAR FROM at), trim(BOTH 'x' FROM name) FROM orders", ("orders",)),
+        ("SELECT substring(name FROM 2), (SELECT max(x) FROM limits) FROM orders", ("limits", "orders")),
+        ("SELECT a IS DISTINCT FROM b, c IS NOT DISTINCT FROM d FROM t", ("t",)),
+        ("SELECT * FROM (SELECT * FROM inner_one) t JOIN (b CROSS JOIN c)", ("inner_one", "b", "c")),
+        ("WITH x AS (SELECT * FROM a), y(p, q) AS (SELECT * FROM x) SELECT * FROM y, z", ("a", "z")),
+        ("SELECT * FROM a LATERAL VIEW explode(xs) t AS x, y JOIN b", ("a", "b")),
+        ("SELECT * FROM a, LATERAL (SELECT * FROM b WHERE b.x = a.x)", ("a", "b")),
+        ("SELECT * FROM range(10), explode(array(1)), a", ("a",)),
+        ("SELECT * FROM VALUES (1), (2) AS t(x)", ()),
+        ("SELECT * FROM catalog.db.t JOIN parquet.`/data/x` JOIN a", ("a",)),
+        ("SELECT 'from x', \"from y\" -- from z\n/* from w */ FROM a", ("a",)),
+        ("SELECT a FROM b UNION ALL SELECT c FROM d EXCEPT SELECT e FROM f ORDER BY g, h", ("b", "d", "f")),
+        ("SELECT sum(x) OVER (PARTITION BY y, z) FROM a WINDOW w AS (ORDER BY t), v AS (ORDER BY u)", ("a",)),
+        ("FROM orders |> WHERE x > 1 |> SELECT a, b", ("orders",)),
+        ("SELECT count(*) FROM A GROUP BY b, c HAVING d IN (SELECT e FROM A)", ("A",)),
+        ("SELECT w.from, t.where, x FROM a t, b w", ("a", "b")),
+        ("SELECT * FROM", ()),
+        ("SELECT ) ( FROM a )", ("a",)),
+    ],
+)
+def test_views_read(sql: str, views: tuple[str, ...]) -> None:
+    assert views_read(sql) == views
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_one"),
+    [
+        ("SELECT 1", True),
+        ("  -- why\n with a as (select 1) from a", True),
+        ("(select 1) union (select 2)", True),
+        ("VALUES (1)", True),
+        ("DROP TABLE orders", False),
+        ("INSERT INTO a SELECT 1", False),
+        ("", False),
+    ],
+)
+def test_is_query(sql: str, is_one: bool) -> None:
+    assert is_query(sql) is is_one
+
+
+def test_functions_called() -> None:
+    assert functions_called("Rand() > 0.5 AND 'uuid()' <> current_timestamp AND price (1)") == {
+        "rand",
+        "current_timestamp",
+        "price",
+    }
