@@ -53,6 +53,7 @@ _SHORT: Final = Struct(">h")
 
 # Size of the part from the total size to the body's length, by the flags of the hosts.
 HEAD_SIZES: Final = {flags: head.size for flags, head in _HEADS.items()}
+MAX_HEAD_SIZE: Final = max(HEAD_SIZES.values())
 _HEAD_SIZE: Final = HEAD_SIZES[0]
 _unpack_head: Final = _HEADS[0].unpack_from
 _unpack_short: Final = _SHORT.unpack_from
@@ -83,6 +84,15 @@ class Record(NamedTuple):
     body: bytes
     topic: bytes
     properties: bytes
+
+
+class RecordHead(NamedTuple):
+    """What the beginning of a record says, for whoever wants no more of it."""
+
+    size: int
+    magic: int
+    physical_offset: int
+    store_time: int
 
 
 def topic_part(topic: bytes) -> tuple[int, bytes]:
@@ -210,6 +220,20 @@ def split_record(data: bytes, position: int) -> tuple[tuple[Any, ...], bytes, by
     topic_end = properties_at - 2
     body_end = start + body_length
     return head, data[start:body_end], data[topic_at:topic_end], data[properties_at:end]
+
+
+def decode_head(data: bytes, position: int = 0) -> RecordHead:
+    """Raises ProtocolError unless a record begins there; whether it is whole is not looked at."""
+    try:
+        head = _unpack_head(data, position)
+        flags = head[7] & HOST_FLAGS
+        if flags:
+            head = _HEADS[flags].unpack_from(data, position)
+    except error as problem:
+        raise ProtocolError(f"record at {position}: {problem}") from None
+    if head[1] != MAGIC_V1 and head[1] != MAGIC_V2:
+        raise ProtocolError(f"no record at {position}: size {head[0]}, magic {head[1]:08x}")
+    return RecordHead(head[0], head[1], head[6], head[10])
 
 
 def is_intact(record: Record) -> bool:
