@@ -23,7 +23,6 @@
     ├── DataLost               messages that were to be read are no longer there, or their queue is not
     ├── EventsLost             events of a route journal that were to be read are no longer there
     ├── SendFailed             a message was not taken, after every attempt that made sense
-    ├── DataLost               messages of a range that is read are not there any more
     └── StorageFailed          a file of ours could not be written or read
 
 ``retriable`` says whether the same request may succeed later or elsewhere; ``refresh_routes`` whether the
@@ -196,10 +195,6 @@ class SendFailed(ApogeeError):
         self.attempts = attempts
         self.retriable = any(attempt.retriable for attempt in attempts)
         self.refresh_routes = any(attempt.refresh_routes for attempt in attempts)
-
-
-class DataLost(ApogeeError):
-    """Messages of a range that is read are not there any more: expired, deleted, or never reached the disk."""
 
 
 class StorageFailed(ApogeeError):
