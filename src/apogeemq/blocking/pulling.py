@@ -62,16 +62,22 @@ class PullConsumer(PullingConsumer):
         max_messages: int = 32,
         tags: str = EVERY_TAG,
         *,
+        sql: str = "",
         max_bytes: int | None = None,
         wait_seconds: float = 0.0,
     ) -> PullResult:
-        """At most so many messages of a queue from an offset on, and no more bytes than `max_bytes`, but one at least.
+        """At most so many messages of a queue from an offset on: those with one of the tags, or those that match the
+        SQL92 expression `sql`; and no more bytes than `max_bytes`, but one at least.
 
         Brokers have limits of their own. When there is nothing new, the broker waits for `wait_seconds` before it
         says so. Raises OffsetIllegal for a negative offset; NoRoute, RemoteRefused and others when brokers fail.
         """
         return self._call(
-            self._consumer.pull, queue, offset, max_messages, tags, max_bytes=max_bytes, wait_seconds=wait_seconds
+            self._consumer.pull,
+            *(queue, offset, max_messages, tags),
+            sql=sql,
+            max_bytes=max_bytes,
+            wait_seconds=wait_seconds,
         )
 
     def pull_raw(
@@ -81,12 +87,17 @@ class PullConsumer(PullingConsumer):
         max_messages: int = 32,
         tags: str = EVERY_TAG,
         *,
+        sql: str = "",
         max_bytes: int | None = None,
         wait_seconds: float = 0.0,
     ) -> RawPullResult:
         """As `pull`, but the records are not decoded."""
         return self._call(
-            self._consumer.pull_raw, queue, offset, max_messages, tags, max_bytes=max_bytes, wait_seconds=wait_seconds
+            self._consumer.pull_raw,
+            *(queue, offset, max_messages, tags),
+            sql=sql,
+            max_bytes=max_bytes,
+            wait_seconds=wait_seconds,
         )
 
     def send_back(self, message: ReceivedMessage, delay_level: int = 0) -> None:

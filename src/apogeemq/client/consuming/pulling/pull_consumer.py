@@ -15,7 +15,7 @@ from apogeemq.errors import ApogeeError, ConfigError, NoRoute, OffsetIllegal
 from apogeemq.filter.subscriptions import subscription_of
 from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
-from apogeemq.model.subscriptions import CONSUME_ACTIVELY, EVERY_TAG, SubscriptionData
+from apogeemq.model.subscriptions import CONSUME_ACTIVELY, EVERY_TAG, SQL92, TAG, SubscriptionData
 from apogeemq.model.topics import MASTER_ID
 from apogeemq.protocol.bodies import consumers as bodies
 from apogeemq.protocol.bodies.heartbeat import ConsumerData
@@ -52,16 +52,18 @@ class PullConsumer(PullingConsumer):
         max_messages: int = 32,
         tags: str = EVERY_TAG,
         *,
+        sql: str = "",
         max_bytes: int | None = None,
         wait_seconds: float = 0.0,
     ) -> PullResult:
-        """At most so many messages of a queue from an offset on.
+        """At most so many messages of a queue from an offset on: those with one of the tags, or those that match the
+        SQL92 expression `sql`.
 
         Brokers have limits of their own; not all of them heed `max_bytes`. When there is nothing new, the broker waits
         for `wait_seconds` before it says so, Apache's some seconds longer. Raises OffsetIllegal for a negative offset;
         NoRoute, RemoteRefused and others when brokers fail.
         """
-        subscription = self._subscription(queue, tags)
+        subscription = self._subscription(queue, tags, sql)
         answer = await self._pull(queue, offset, max_messages, subscription, max_bytes, wait_seconds)
         messages: list[ReceivedMessage] = []
         if answer.records:
@@ -79,18 +81,21 @@ class PullConsumer(PullingConsumer):
         max_messages: int = 32,
         tags: str = EVERY_TAG,
         *,
+        sql: str = "",
         max_bytes: int | None = None,
         wait_seconds: float = 0.0,
     ) -> RawPullResult:
         """As `pull`, but the records are not decoded."""
-        subscription = self._subscription(queue, tags)
+        subscription = self._subscription(queue, tags, sql)
         answer = await self._pull(queue, offset, max_messages, subscription, max_bytes, wait_seconds)
         return RawPullResult(
             PullStatus(answer.code), answer.records, answer.next_offset, answer.min_offset, answer.max_offset
         )
 
-    def _subscription(self, queue: MessageQueue, tags: str) -> SubscriptionData:
-        return subscription_of(self._own(queue).topic, tags)
+    def _subscription(self, queue: MessageQueue, tags: str, sql: str) -> SubscriptionData:
+        if sql and tags != EVERY_TAG:
+            raise ConfigError(f"a pull by the tags {tags} and by {sql}: expected one of them")
+        return subscription_of(self._own(queue).topic, sql or tags, SQL92 if sql else TAG)
 
     async def _pull(
         self,

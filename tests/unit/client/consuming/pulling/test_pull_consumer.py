@@ -118,6 +118,20 @@ async def test_raw_pulls_give_the_records_as_they_are(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_an_sql_expression_goes_to_the_broker_as_it_is(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 1, queues=1)
+        asked = listening(it)
+        async with pulling(it) as consumer:
+            for pull in (consumer.pull, consumer.pull_raw):
+                with pytest.raises(RemoteRefused, match="does not support consumer to filter message by SQL92"):
+                    await pull(it.queue("T"), 0, sql="amount > 10")
+                assert (asked[-1].subscription, asked[-1].expression_type) == ("amount > 10", "SQL92")
+                await pull(it.queue("T"), 0)
+                assert (asked[-1].subscription, asked[-1].expression_type) == ("*", "TAG")
+
+
+@in_loop
 async def test_many_pulls_are_on_their_way_at_once_over_one_connection(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it:
         await fill(it, "T", 200, queues=2)
@@ -156,6 +170,7 @@ async def test_no_more_bytes_than_told_but_one_message(tmp_path: Path) -> None:
         ({"max_messages": 0}, ConfigError),
         ({"wait_seconds": -1}, ConfigError),
         ({"tags": "||"}, BadExpression),
+        ({"tags": "a", "sql": "b > 1"}, ConfigError),
     ],
 )
 def test_pulls_that_cannot_be(tmp_path: Path, more: dict[str, Any], error: type[Exception]) -> None:
