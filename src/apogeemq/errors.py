@@ -166,12 +166,12 @@ class OffsetIllegal(ApogeeError):
 
 
 class DataLost(ApogeeError):
-    """Messages of a queue that were to be read are no longer there: those from `start` to before `end`."""
+    """Messages of a queue that were to be read are no longer there: those from `start` to before `end`, or all from
+    `start` on."""
 
-    def __init__(self, topic: str, broker: str, queue_id: int, start: int, end: int, why: str) -> None:
-        super().__init__(
-            f"messages {start} to {end} (exclusive) of topic {topic}, broker {broker}, queue {queue_id} are lost: {why}"
-        )
+    def __init__(self, topic: str, broker: str, queue_id: int, start: int, end: int | None, why: str) -> None:
+        lost = f"messages from {start} on" if end is None else f"messages {start} to {end - 1}"
+        super().__init__(f"{lost} of topic {topic}, broker {broker}, queue {queue_id} are lost: {why}")
         self.topic = topic
         self.broker = broker
         self.queue_id = queue_id
@@ -179,12 +179,8 @@ class DataLost(ApogeeError):
         self.end = end
         self.why = why
 
-    def __reduce__(self) -> tuple[type[DataLost], tuple[str, str, int, int, int, str]]:
+    def __reduce__(self) -> tuple[type[DataLost], tuple[str, str, int, int, int | None, str]]:
         return type(self), (self.topic, self.broker, self.queue_id, self.start, self.end, self.why)
-
-
-class EventsLost(ApogeeError):
-    """Events of a name server's route journal that were to be read are no longer there."""
 
 
 class SendFailed(ApogeeError):

@@ -13,7 +13,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from apogeemq.blocking.background import background_loop
 from apogeemq.client import MessageQueue, PullConsumer, PullOptions
-from apogeemq.errors import ApogeeError, NoRoute, RouteCause
+from apogeemq.errors import ApogeeError, NoRoute, RemoteRefused, RouteCause
+from apogeemq.protocol.codes import ResponseCode
 from apogeemq.spark.connection import Connection
 
 log = logging.getLogger(__name__)
@@ -76,8 +77,8 @@ class Cluster:
         """Brokers that do not answer fail their own queues only."""
         return self.run(lambda: self._ask_each(queues, self.consumer.min_offset))
 
-    def try_max_offsets(self, queues: Iterable[MessageQueue]) -> Answers[MessageQueue, int]:
-        return self.run(lambda: self._ask_each(queues, self.consumer.max_offset))
+    def try_max_offsets(self, queues: Iterable[MessageQueue], *, only_once: bool = False) -> Answers[MessageQueue, int]:
+        return self.run(lambda: self._ask_each(queues, self.consumer.max_offset, only_once=only_once))
 
     def offsets_at(self, queues: Iterable[MessageQueue], time_ms: int) -> dict[MessageQueue, int]:
         """Of the first message stored at that time or later; the end where there is none."""
@@ -111,7 +112,9 @@ class Cluster:
             raise error
         return found
 
-    async def _ask_each(self, asked: Iterable[K], ask: Callable[[K], Coroutine[Any, Any, T]]) -> Answers[K, T]:
+    async def _ask_each(
+        self, asked: Iterable[K], ask: Callable[[K], Coroutine[Any, Any, T]], *, only_once: bool = False
+    ) -> Answers[K, T]:
         answers: Answers[K, T] = Answers({}, {})
         everyone = tuple(asked)
         waiting = iter(everyone)
@@ -119,7 +122,7 @@ class Cluster:
         async def ask_some() -> None:
             for one in waiting:
                 try:
-                    answers.found[one] = await self.retried(partial(ask, one))
+                    answers.found[one] = await (ask(one) if only_once else self.retried(partial(ask, one)))
                 except ApogeeError as error:
                     answers.failed[one] = error
 
@@ -129,6 +132,8 @@ class Cluster:
 
 def may_pass(error: ApogeeError) -> bool:
     """Whether to try again."""
+    if isinstance(error, RemoteRefused) and error.code == ResponseCode.NO_PERMISSION:
+        return False  # credentials do not get better
     return error.retriable and not (isinstance(error, NoRoute) and error.cause in _MISSING_TOPIC)
 
 

@@ -17,6 +17,9 @@ MAX_TIMEOUT_MS: Final = 3_600_000
 # The pause before an attempt doubles with each of them, up to this.
 MAX_RETRY_DELAY_MS: Final = 5_000
 
+# A broker that comes back elsewhere is found while attempts last, also where name servers do not tell of changes.
+_ROUTE_POLL_SECONDS: Final = 10.0
+
 # Of servers, or of files that executors would have to have.
 _NOT_OF_CLIENTS: Final = (MODE_KEY, CLIENT_AUTH_KEY, CONFIG_FILE_KEY)
 _CLIENT_TLS_KEYS: Final = tuple(
@@ -76,6 +79,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
             address_map=dict(self.address_map),
             request_timeout_seconds=self.request_timeout_ms / 1000,
             connect_timeout_seconds=self.connect_timeout_ms / 1000,
+            route_poll_seconds=_ROUTE_POLL_SECONDS,
         )
 
     def retry_delays(self) -> Iterator[float]:

@@ -1,0 +1,89 @@
+"""`spark.read.format("rocketmq")`: plans on the driver, reads on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from apogeemq.errors import ConfigError
+from apogeemq.spark.cluster import Cluster, cluster_of
+from apogeemq.spark.source.data_loss import LossRule, within
+from apogeemq.spark.source.offsets import Offsets, named, queue_order
+from apogeemq.spark.source.partition import MessagePartition, partitions_of, read_partition
+from apogeemq.spark.source.push_down import Pushed
+from apogeemq.spark.source.ranges import OffsetRange, range_of
+from apogeemq.spark.source.read_options import EVERYTHING, NEW_ONLY, ReadOptions
+from apogeemq.spark.source.starting import all_queues, offsets_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class BatchReader(DataSourceReader):
+    """Reads from the start to the end that the options name, as these are when the query is planned."""
+
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+        self._options = options.of_batch()
+        self._columns = columns
+        self._pushed = Pushed()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        ranges = self._ranges(cluster_of(self._options.connection, self._options.group))
+        wanted = self._pushed.filter(self._options.filter, {one.topic for one in ranges})
+        found: list[MessagePartition] = partitions_of(ranges, self._options, self._columns, wanted)
+        return found  # a list: Spark insists
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_partition(partition)
+
+    def _ranges(self, cluster: Cluster) -> list[OffsetRange]:
+        options = self._options
+        everything = all_queues(cluster, options.selection)
+        starting, ending = options.starting or EVERYTHING, options.ending or NEW_ONLY
+        # Places that name queues are about all of them, whatever a filter leaves.
+        is_partial = starting.offsets is None and starting.times_ms is None
+        is_partial = is_partial and ending.offsets is None and ending.times_ms is None
+        queues = frozenset(filter(self._pushed.takes, everything)) if is_partial else everything
+        starts, ends = offsets_of(cluster, starting, queues), offsets_of(cluster, ending, queues)
+        ranges = [range_of(queue, starts[queue], ends[queue]) for queue in sorted(queues, key=queue_order)]
+        if starting.offsets is not None or ending.offsets is not None or starting.word == "committed":
+            ranges = self._checked(cluster, ranges)
+        ranges = [self._pushed.narrowed(one) for one in ranges if self._pushed.takes(one.queue)]
+        return self._in_time(cluster, [one for one in ranges if one.size > 0])
+
+    def _checked(self, cluster: Cluster, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        """Offsets that somebody wrote down may be wrong about what there is."""
+        rule = LossRule(self._options.fail_on_data_loss)
+        queues = [one.queue for one in ranges]
+        least, ends = cluster.min_offsets(queues), cluster.max_offsets(queues)
+        found: list[OffsetRange] = []
+        for one in ranges:
+            if one.end < one.start <= ends[one.queue]:
+                raise ConfigError(f"startingOffsets is {one.start} and endingOffsets {one.end} in {named([one.queue])}")
+            left, loss = within(one, least[one.queue], ends[one.queue])
+            rule.report(loss)
+            found.append(left)
+        return found
+
+    def _in_time(self, cluster: Cluster, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        def found_at(time_ms: int | None) -> Offsets:
+            return cluster.offsets_at((one.queue for one in ranges), time_ms) if time_ms is not None else {}
+
+        starts, ends = found_at(self._pushed.search_from_ms), found_at(self._pushed.search_to_ms)
+        narrowed = (
+            one._replace(
+                start=max(one.start, starts.get(one.queue, one.start)), end=min(one.end, ends.get(one.queue, one.end))
+            )
+            for one in ranges
+        )
+        return [one for one in narrowed if one.size > 0]
+
+
+class PushingBatchReader(BatchReader):
+    """The same for sessions in which filters are handed over. Where they are not, Spark refuses such a reader."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._pushed = Pushed.read(filters)
+        return filters

@@ -1,0 +1,92 @@
+"""Which queues a stream reads, as they come and go while it runs."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from apogeemq.errors import ApogeeError, DataLost
+from apogeemq.model.queues import MessageQueue
+from apogeemq.spark.cluster import Cluster, may_pass
+from apogeemq.spark.source.data_loss import LossRule
+from apogeemq.spark.source.offsets import Offsets, named
+from apogeemq.spark.source.selection import Selection
+from apogeemq.spark.source.starting import present_queues
+
+log = logging.getLogger(__name__)
+
+# An idle stream asks for new messages a hundred times a second; for new queues, this is often enough.
+_LOOK_AGAIN_SECONDS: Final = 1.0
+
+
+class QueueWatch:
+    """A queue that is missing is waited for as long as attempts last: brokers restart. Then it counts as gone, which
+    ends the stream or, without `failOnDataLoss`, leaves the queue where it is in case it comes back."""
+
+    def __init__(self, selection: Selection, rule: LossRule) -> None:
+        self._selection = selection
+        self._rule = rule
+        self._present: frozenset[MessageQueue] = frozenset()
+        self._looked_at: float | None = None
+        self._gone: set[MessageQueue] = set()
+        self._silent: set[MessageQueue] = set()
+
+    def queues(self, cluster: Cluster, positions: Mapping[MessageQueue, int]) -> frozenset[MessageQueue]:
+        """Those that can be read now, new ones among them. DataLost when one that has a position is gone."""
+        now = time.monotonic()
+        if self._looked_at is None or now >= self._looked_at + _LOOK_AGAIN_SECONDS or self._missing(positions):
+            self._look(cluster)
+            for delay in cluster.connection.retry_delays():
+                if not self._missing(positions):
+                    break
+                time.sleep(delay)
+                self._look(cluster)
+            self._looked_at = time.monotonic()
+        for queue in self._missing(positions):
+            self._give_up(queue, positions[queue])
+        self._gone -= self._present
+        return self._present
+
+    def latest(self, cluster: Cluster, positions: Mapping[MessageQueue, int]) -> Offsets:
+        """The ends of those queues. A broker that does not answer ends the stream, or its queues are left aside."""
+        queues = self.queues(cluster, positions)
+        found, failed = cluster.try_max_offsets(queues - self._silent)
+        if silent := queues & self._silent:
+            heard = cluster.try_max_offsets(silent, only_once=True).found
+            self._silent -= heard.keys()
+            found |= heard
+        for queue, error in failed.items():
+            if self._rule.fails or not may_pass(error):
+                raise error
+            log.warning("%s is left aside until its broker answers: %s", named([queue]), error)
+            self._silent.add(queue)
+        return found
+
+    def _missing(self, positions: Iterable[MessageQueue]) -> list[MessageQueue]:
+        """Queues of topics that are no longer asked for are none of our business."""
+        return [
+            queue
+            for queue in positions
+            if queue not in self._present and queue not in self._gone and self._selection.takes(queue)
+        ]
+
+    def _look(self, cluster: Cluster) -> None:
+        answers = present_queues(cluster, self._selection)
+        _note(answers.failed)
+        present = frozenset[MessageQueue]().union(*answers.found.values())
+        if self._looked_at is not None and (new := present - self._present - self._gone):
+            log.info("%d new queues, of %s", len(new), ", ".join(sorted({queue.topic for queue in new})))
+        self._present = present
+
+    def _give_up(self, queue: MessageQueue, position: int) -> None:
+        why = "no route names the queue any more: its topic is deleted, or its broker gone"
+        if queue not in self._gone:
+            self._rule.report(DataLost(queue.topic, queue.broker_name, queue.queue_id, position, None, why))
+            self._gone.add(queue)
+
+
+def _note(failed: Mapping[str, ApogeeError]) -> None:
+    for topic, error in failed.items():
+        log.warning("the topic %s is not there: %s", topic, error)

@@ -1,0 +1,170 @@
+"""`spark.readStream.format("rocketmq")`: plans on the driver, reads on executors.
+
+Spark keeps one of these for the time of a query, and keeps the offsets. What a checkpoint says is read, whatever the
+queues are today: new ones begin at their oldest message, those that are gone stay where they were.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from apogeemq.errors import ApogeeError
+from apogeemq.spark.cluster import Cluster, cluster_of
+from apogeemq.spark.source.data_loss import LossRule, still_there
+from apogeemq.spark.source.offsets import Offsets, OffsetsJson, from_json, to_json
+from apogeemq.spark.source.partition import partitions_of, read_partition
+from apogeemq.spark.source.queue_watch import QueueWatch
+from apogeemq.spark.source.ranges import OffsetRange
+from apogeemq.spark.source.read_options import NEW_ONLY, Limits, ReadOptions
+from apogeemq.spark.source.sampling import mean_sizes
+from apogeemq.spark.source.starting import all_queues, checked, offsets_of
+from apogeemq.spark.source.stream_plan import admitted, is_worth_a_batch, pending, up_to
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+_NO_LIMITS = Limits()
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+        self._options = options.of_stream()
+        self._columns = columns
+        self._rule = LossRule(options.fail_on_data_loss)
+        self._watch = QueueWatch(options.selection, self._rule)
+        self._initial: OffsetsJson | None = None
+        self._target: Offsets | None = None  # of Trigger.AvailableNow: nothing beyond it is read
+        self._is_target_complete = False
+        self._latest: Offsets = {}
+        self._last_batch_at: float | None = None
+        self._committed: Offsets = {}
+
+    @property
+    def _cluster(self) -> Cluster:
+        return cluster_of(self._options.connection, self._options.group)
+
+    # -- offsets ---------------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Spark asks twice, and means the same."""
+        if self._initial is None:
+            cluster, place = self._cluster, self._options.starting or NEW_ONLY
+            queues = all_queues(cluster, self._options.selection)
+            self._initial = to_json(checked(cluster, place, offsets_of(cluster, place, queues), self._rule))
+        return self._initial
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._watch.latest(self._cluster, {})
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Spark knows one limit at a time; the others are heeded all the same."""
+        limits = self._options.limits
+        if limits.max_messages is not None:
+            return ReadMaxRows(limits.max_messages)
+        if limits.max_bytes is not None:
+            return ReadMaxBytes(limits.max_bytes)
+        return ReadMinRows(limits.min_messages) if limits.min_messages is not None else ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """A queue that is new gets its position with this batch and is read from the next one on: the position is then
+        in the checkpoint, and the batch the same however often it is repeated."""
+        cluster, positions = self._cluster, from_json(start)
+        self._latest = self._watch.latest(cluster, positions)
+        self._complete_target(positions)
+        ranges = self._available(cluster, pending(positions, up_to(self._latest, positions, self._target)))
+        limits = _NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._options.limits
+        if not self._is_time_for(sum(one.size for one in ranges), limits):
+            return start
+        taken = admitted(ranges, limits, lambda some: mean_sizes(cluster, some))
+        ends = {**positions, **self._begins(cluster, positions), **{one.queue: one.end for one in taken}}
+        if ends == positions:
+            return start
+        self._last_batch_at = time.monotonic()
+        return to_json(ends)
+
+    def _complete_target(self, positions: Offsets) -> None:
+        """With queues that were away when it was set and had to be waited for."""
+        if self._target is not None and not self._is_target_complete:
+            came_back = {queue: end for queue, end in self._latest.items() if queue in positions}
+            self._target = {**came_back, **self._target}
+            self._is_target_complete = True
+
+    def _available(self, cluster: Cluster, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        """Without what has expired, so that limits count what can be read. The batch's own plan tells of losses."""
+        least = cluster.min_offsets(one.queue for one in ranges)
+        left: list[OffsetRange] = []
+        for one in ranges:
+            available, loss = still_there(one, least[one.queue])
+            if self._rule.fails:
+                self._rule.report(loss)
+            left.append(available)
+        return left
+
+    def _begins(self, cluster: Cluster, positions: Offsets) -> Offsets:
+        new = [queue for queue in self._latest if queue not in positions]
+        if self._target is not None:
+            new = [queue for queue in new if queue in self._target]
+        return cluster.min_offsets(new)
+
+    def _is_time_for(self, count: int, limits: Limits) -> bool:
+        if self._target is not None:
+            return True  # nothing more will come
+        waited_ms = None if self._last_batch_at is None else (time.monotonic() - self._last_batch_at) * 1000
+        return is_worth_a_batch(count, limits, waited_ms)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return to_json(self._latest) if self._latest else None
+
+    # -- batches ---------------------------------------------------------------------------------------------
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        cluster = self._cluster
+        ranges = pending(from_json(start), from_json(end))
+        least, failed = cluster.try_min_offsets(one.queue for one in ranges)
+        left: list[OffsetRange] = []
+        for one in ranges:
+            if one.queue in failed:
+                self._skip(one, failed[one.queue])
+                continue
+            available, loss = still_there(one, least[one.queue])
+            self._rule.report(loss)
+            left.append(available)
+        return partitions_of(left, self._options, self._columns, self._options.filter)
+
+    def _skip(self, one: OffsetRange, error: ApogeeError) -> None:
+        if self._rule.fails:
+            raise error
+        log.warning("%s is not read: %s; going on, because failOnDataLoss is false", one, error)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_partition(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """For tools that show how far a group is. The checkpoint counts, so a failure here ends nothing."""
+        if not self._options.commits_offsets:
+            return
+        offsets = from_json(end)
+        changed = {queue: offset for queue, offset in offsets.items() if self._committed.get(queue) != offset}
+        try:
+            self._cluster.commit({queue: changed[queue] for queue in changed if queue in self._latest})
+            self._committed = offsets
+        except ApogeeError as error:
+            log.warning("offsets of group %s are not told to brokers: %s", self._options.group, error)
+
+    def stop(self) -> None:
+        """Spark may not call it; the process ends then, and with it the connections."""
