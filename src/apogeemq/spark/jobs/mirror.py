@@ -16,6 +16,12 @@ ORIGINS: Final = "MIRROR_ORIGINS"
 ORIGIN_ID: Final = "MIRROR_ID"
 """Property: the id its first producer gave it."""
 
+# What Apache's servers and clients leave in stored messages for themselves, besides the names we know.
+_LEFT_BY_APACHE: Final = (
+    *("BUYER_ID", "CONSUME_START_TIME", "CORRECTION_FLAG", "MAX_OFFSET", "MIN_OFFSET", "MQ2_FLAG", "PGROUP"),
+    *("RECONSUME_TIME", "TRANSFER_FLAG", "__transactionId__", "1ST_POP_TIME", "INNER_NUM", "INNER_BASE"),
+)
+
 SPREAD: Final = "spread"
 BY_QUEUE: Final = "queue"
 
@@ -38,6 +44,7 @@ def mirrored(
     origins = sql.split(sql.coalesce(properties[ORIGINS], sql.lit("")), ",")
     return messages.where(~sql.array_contains(origins, to_cluster)).select(
         sql.concat(sql.lit(prefix), sql.col("topic")).alias("topic"),
+        sql.col("topic").alias("source_topic"),
         "broker",
         "queue_id",
         "queue_offset",
@@ -58,7 +65,7 @@ def _sharding_key(properties: Column, unkeyed: str) -> Column:
 
 def _carried(properties: Column, cluster: str) -> Column:
     """The program's own properties, and where the message comes from."""
-    left_behind = [*sorted(SYSTEM_PROPERTIES), ORIGINS, ORIGIN_ID]
+    left_behind = [*sorted(SYSTEM_PROPERTIES), *_LEFT_BY_APACHE, ORIGINS, ORIGIN_ID]
     own = sql.map_filter(properties, lambda name, _: ~name.isin(left_behind))
     origins = sql.concat_ws(",", properties[ORIGINS], sql.lit(cluster))
     origin_id = sql.coalesce(properties[ORIGIN_ID], sql.col("msg_id"))
