@@ -23,6 +23,7 @@
     ├── DataLost               messages that were to be read are no longer there, or their queue is not
     ├── EventsLost             events of a route journal that were to be read are no longer there
     ├── SendFailed             a message was not taken, after every attempt that made sense
+    ├── Superseded             another attempt at the same work has taken over; this one must write nothing more
     └── StorageFailed          a file of ours could not be written or read
 
 ``retriable`` says whether the same request may succeed later or elsewhere; ``refresh_routes`` whether the
@@ -191,6 +192,10 @@ class SendFailed(ApogeeError):
         self.attempts = attempts
         self.retriable = any(attempt.retriable for attempt in attempts)
         self.refresh_routes = any(attempt.refresh_routes for attempt in attempts)
+
+
+class Superseded(ApogeeError):
+    """Another attempt at the same work has taken over."""
 
 
 class StorageFailed(ApogeeError):

@@ -76,6 +76,7 @@ class ClientInstance:
             self.dispatcher,
             tls=client_context(tls) if tls.client_enabled else None,
             connect_timeout_seconds=options.connect_timeout_seconds,
+            unacknowledged_seconds=options.unacknowledged_seconds,
             before_send=self._signers(),
             on_opened=self._connection_opened,
             on_closed=self._connection_closed,

@@ -45,6 +45,7 @@ class ConnectionPool:
         *,
         tls: ssl.SSLContext | None = None,
         connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
+        unacknowledged_seconds: float = 0.0,
         suspect_after_seconds: float = 1.0,
         before_send: Sequence[SendHook] = (),
         on_opened: Callable[[str], None] = lambda address: None,
@@ -56,6 +57,7 @@ class ConnectionPool:
         self.before_send = list(before_send)
         self._tls = tls
         self._connect_timeout_seconds = connect_timeout_seconds
+        self._unacknowledged_ms = round(unacknowledged_seconds * 1000)
         self.suspect_after_seconds = suspect_after_seconds
         self._on_opened = on_opened
         self._on_closed = on_closed
@@ -177,7 +179,7 @@ class ConnectionPool:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_timeout_seconds):
-                _, channel = await loop.create_connection(
+                transport, channel = await loop.create_connection(
                     lambda: PooledChannel(self, loop, address), host, port, ssl=self._tls
                 )
         except TimeoutError:
@@ -186,6 +188,9 @@ class ConnectionPool:
             ) from None
         except OSError as error:
             raise ConnectFailed(f"cannot connect to {address}: {_reason(error)}") from error
+        if self._unacknowledged_ms and (option := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:
+            connection: socket.socket = transport.get_extra_info("socket")
+            connection.setsockopt(socket.IPPROTO_TCP, option, self._unacknowledged_ms)
         return channel
 
     def retire(self, channel: PooledChannel) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 
 import pytest
@@ -60,3 +61,12 @@ async def test_a_cancelled_caller_leaves_the_connection_to_others() -> None:
         assert (await kept).code == 0
         assert cancelled.cancelled()
         assert running.server.counters.accepted == 1
+
+
+@on_each_loop
+async def test_the_kernel_may_be_told_when_to_give_up() -> None:
+    async with serving() as running, pooled(unacknowledged_seconds=2.5) as pool:
+        await pool.request(running.address, ECHO)
+        (descriptor,) = pool.descriptors()
+        with socket.socket(fileno=os.dup(descriptor)) as connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 2500
