@@ -50,8 +50,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     uses_vip_channel: bool = False
     request_timeout_seconds: float = 3.0
     connect_timeout_seconds: float = 3.0
-    # How long the kernel goes on with what a server does not acknowledge before it gives the connection up, where it can
-    # be told (TCP_USER_TIMEOUT). 0: as the machine is set, a quarter of an hour.
+    # How long the kernel goes on with what a server does not acknowledge before it gives the connection up, where that
+    # can be said (TCP_USER_TIMEOUT). 0: as the machine is set, a quarter of an hour.
     unacknowledged_seconds: float = 0.0
     route_poll_seconds: float = 30.0
     heartbeat_seconds: float = 30.0
