@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from apogeemq import __version__
-from apogeemq.cli import broker, namesrv
+from apogeemq.cli import archive, broker, namesrv
 from apogeemq.cli.options import HELP_NAMES
 from apogeemq.errors import ApogeeError
 
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.add_typer(namesrv.app, name="namesrv")
 app.command(name="broker")(broker.start)
+app.add_typer(archive.app, name="archive")
 
 
 def _print_version(wanted: bool) -> None:

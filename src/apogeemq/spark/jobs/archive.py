@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
@@ -19,7 +19,9 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
 
 from apogeemq.errors import StorageFailed
-from apogeemq.spark.jobs.archive_ledger import HOURS, RECENT, SUFFIX, Ledger
+from apogeemq.spark.jobs.archive_ledger import HOURS, RECENT, Ledger, visible_files
+from apogeemq.spark.pipeline.reading import read_pipeline
+from apogeemq.spark.runtime.session import embedded_session
 
 PARTITIONS: Final = ("topic", "date", "hour")
 TARGET_BYTES: Final = 128 * 1024 * 1024
@@ -76,7 +78,7 @@ def compact(
 def read_archive(spark: SparkSession, archive: Path) -> DataFrame:
     """Every message of the archive once, as of now, compacted or not. StorageFailed when there is none."""
     snapshot = Ledger(archive).snapshot()
-    recent = [path for path in _files(archive / RECENT) if _relative(path, archive) not in snapshot.replaced]
+    recent = [path for path in visible_files(archive / RECENT) if _relative(path, archive) not in snapshot.replaced]
     parts = [(archive / HOURS, snapshot.hours), (archive / RECENT, recent), *snapshot.staged.items()]
     frames = [_frame(spark, base, files) for base, files in parts if files]
     if not frames:
@@ -95,6 +97,27 @@ def coverage(messages: DataFrame) -> DataFrame:
         (sql.count("*") - offsets).alias("duplicates"),
         (span - offsets).alias("missing"),
     )
+
+
+def coverage_by_topic(messages: DataFrame) -> DataFrame:
+    return (
+        coverage(messages)
+        .groupBy("topic")
+        .agg(
+            sql.count("*").alias("queues"),
+            sql.sum("rows").alias("messages"),
+            sql.sum("duplicates").alias("duplicates"),
+            sql.sum("missing").alias("missing"),
+        )
+        .orderBy("topic")
+    )
+
+
+def session(name: str, master: str, *, with_delta: bool = False) -> SparkSession:
+    """A Spark for the work on archives."""
+    delta = read_pipeline("archive-delta", {"topics": ".*"})
+    packages = {"spark.jars.packages": ",".join(delta.packages)}
+    return embedded_session(name, master, settings={**packages, **delta.spark_conf} if with_delta else {})
 
 
 def compact_delta(spark: SparkSession, table: str) -> None:
@@ -119,7 +142,7 @@ def _next_inputs(archive: Path, ledger: Ledger, before_ms: int) -> list[str]:
     replaced = ledger.snapshot().replaced
     chosen: list[str] = []
     size = 0
-    for path in _files(archive / RECENT):
+    for path in visible_files(archive / RECENT):
         name = _relative(path, archive)
         if name in replaced or not is_closed(name, before_ms):
             continue
@@ -130,20 +153,13 @@ def _next_inputs(archive: Path, ledger: Ledger, before_ms: int) -> list[str]:
     return chosen
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """What readers see: nothing that is hidden, or in a hidden folder."""
-    for path in sorted(folder.rglob(f"*{SUFFIX}")):
-        if not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts):
-            yield path
-
-
 def _relative(path: Path, archive: Path) -> str:
     return str(path.relative_to(archive / RECENT))
 
 
 def _newest(archive: Path) -> frozenset[str]:
     """Files of the last write: the sink may look for them when it starts again."""
-    times = {path: path.stat().st_mtime for path in _files(archive / RECENT)}
+    times = {path: path.stat().st_mtime for path in visible_files(archive / RECENT)}
     last = max(times.values(), default=0.0)
     return frozenset(_relative(path, archive) for path, changed in times.items() if changed > last - _HOUR_MS / 1000)
 
@@ -164,8 +180,7 @@ def _rewrite(spark: SparkSession, recent: Path, inputs: list[str], staging: Path
         .mode("error")
         .parquet(str(staging))
     )
-    staged = [path for path in staging.rglob(f"*{SUFFIX}") if path.is_file()]
-    rows, expected = _frame(spark, staging, staged).count(), messages.count()
+    rows, expected = _frame(spark, staging, visible_files(staging)).count(), messages.count()
     if rows != expected:
         raise StorageFailed(f"compaction of {recent}: {rows} rows were written of {expected}; nothing was replaced")
     return rows

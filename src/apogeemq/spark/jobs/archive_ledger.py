@@ -2,15 +2,16 @@
 
 ::
 
-    ARCHIVE/recent/           files as the pipeline's sink writes them, many and small; its own log says which count
+    ARCHIVE/recent/           files as the pipeline's sink puts them there, many and small
     ARCHIVE/hours/            compacted files; one appears whole, is never changed and never goes away
     ARCHIVE/_compaction/
         lock                  held by the one who compacts
         runs/00000007.json    what run 7 read and what it made: the moment this file appears, the run has happened
-        staging/00000007/     what run 7 makes before that moment
+        staging/a3f…/         what an attempt makes before that moment
 
 A run writes to staging, then its line into `runs`, then moves its files to `hours`. Who finds a line whose files are
-not all moved moves them; who finds staging without a line removes it. So every row of `recent` is in `hours` at most
+not all moved moves them; who finds staging without a line removes it. Attempts do not share a folder: what is left of a
+killed one may go on writing for a moment, but not into the next. So every row of `recent` is in `hours` at most
 once, and a reader that leaves out what the lines of `runs` name as read sees every row exactly once. The folder must be
 on a file system that renames in one step and that the driver sees as a path.
 """
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -34,16 +36,17 @@ HOURS: Final = "hours"
 _OWN: Final = "_compaction"
 _RUNS: Final = "runs"
 _STAGING: Final = "staging"
-SUFFIX: Final = ".parquet"
+_SUFFIX: Final = ".parquet"
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One line of the ledger. Paths are relative: of inputs to `recent`, of outputs to `hours` and to staging."""
+    """One line of the ledger. Paths are relative: of inputs to `recent`, of outputs to `hours` and to the attempt."""
 
     number: int
+    attempt: str
     time_ms: int
     inputs: list[str]
-    outputs: dict[str, str]  # from the name in `hours` to the one in staging
+    outputs: dict[str, str]  # from the name in `hours` to the one in the attempt's folder
 
 
 class Snapshot(NamedTuple):
@@ -51,7 +54,7 @@ class Snapshot(NamedTuple):
 
     replaced: frozenset[str]
     hours: list[Path]
-    # By staging folder: what a crash, or the present moment, has not moved yet.
+    # By the folder of an attempt: what a crash, or the present moment, has not moved yet.
     staged: dict[Path, list[Path]]
 
 
@@ -63,6 +66,7 @@ class Ledger:
         self._folder = archive / _OWN
         self._runs = self._folder / _RUNS
         self._lock = FolderLock(self._folder)
+        self._attempt = ""
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -74,19 +78,19 @@ class Ledger:
         """What a reader goes by. It must list `recent` after this, not before."""
         runs = self.runs()
         last = runs[-1].number if runs else 0
-        hours = [path for path in (self.archive / HOURS).rglob(f"*{SUFFIX}") if _run_of(path) <= last]
+        hours = [path for path in visible_files(self.archive / HOURS) if _run_of(path) <= last]
         done = {str(path.relative_to(self.archive / HOURS)) for path in hours}
         staged = {
-            self._staging(run.number): [self._staging(run.number) / run.outputs[name] for name in missing]
+            self._staging(run.attempt): [self._staging(run.attempt) / run.outputs[name] for name in missing]
             for run in runs
             if (missing := sorted(run.outputs.keys() - done))
         }
-        return Snapshot(frozenset(name for run in runs for name in run.inputs), sorted(hours), staged)
+        return Snapshot(frozenset(name for run in runs for name in run.inputs), hours, staged)
 
     # -- compacting ------------------------------------------------------------------------------------------
 
     def begin(self) -> Path:
-        """Take the lock, finish what a crash has left, and give the folder the next run shall write to.
+        """Take the lock, finish what a crash has left, and give the folder to write the next run to.
 
         StorageFailed while another process compacts.
         """
@@ -95,7 +99,8 @@ class Ledger:
             for run in self.runs():
                 self._move(run)
             shutil.rmtree(self._folder / _STAGING, ignore_errors=True)
-            return self._staging(self._next_number())
+            self._attempt = uuid.uuid4().hex
+            return self._staging(self._attempt)
         except BaseException:
             self.end()
             raise
@@ -103,14 +108,14 @@ class Ledger:
     def commit(self, inputs: Iterable[str], time_ms: int) -> Run:
         """The files in the staging folder replace these inputs, from now on and for ever."""
         number = self._next_number()
-        staging = self._staging(number)
-        staged = sorted(path for path in staging.rglob(f"*{SUFFIX}") if path.is_file())
+        staging = self._staging(self._attempt)
+        staged = visible_files(staging)
         outputs: dict[str, str] = {}
         for index, path in enumerate(staged):
             partition = path.relative_to(staging).parent
-            outputs[str(partition / f"{_name(number)}-{index:05d}{SUFFIX}")] = str(path.relative_to(staging))
+            outputs[str(partition / f"{_name(number)}-{index:05d}{_SUFFIX}")] = str(path.relative_to(staging))
         _sync(staged, staging)
-        run = Run(number, time_ms, sorted(inputs), outputs)
+        run = Run(number, self._attempt, time_ms, sorted(inputs), outputs)
         self._runs.mkdir(parents=True, exist_ok=True)
         write_atomically(self._path(number), msgspec.json.encode(run), keep_previous=False)
         self._move(run)
@@ -143,7 +148,7 @@ class Ledger:
     def _move(self, run: Run) -> None:
         folders: set[Path] = set()
         for name, staged in run.outputs.items():
-            source, target = self._staging(run.number) / staged, self.archive / HOURS / name
+            source, target = self._staging(run.attempt) / staged, self.archive / HOURS / name
             if source.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.rename(source, target)
@@ -153,8 +158,8 @@ class Ledger:
         for folder in folders:
             sync_folder(folder)
 
-    def _staging(self, number: int) -> Path:
-        return self._folder / _STAGING / _name(number)
+    def _staging(self, attempt: str) -> Path:
+        return self._folder / _STAGING / attempt
 
     def _numbers(self) -> list[int]:
         return sorted(int(path.stem) for path in self._runs.glob("*.json"))
@@ -175,6 +180,15 @@ class Ledger:
             return None
         except (OSError, msgspec.MsgspecError) as error:
             raise StorageFailed(f"cannot read {path}: {error}") from error
+
+
+def visible_files(folder: Path) -> list[Path]:
+    """What readers see anywhere below: nothing that is hidden, or in a hidden folder."""
+    return [
+        path
+        for path in sorted(folder.rglob(f"*{_SUFFIX}"))
+        if not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
+    ]
 
 
 def _name(number: int) -> str:

@@ -1,0 +1,81 @@
+"""`apogee archive`: care for what the pipeline `archive` writes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from apogeemq.cli.options import HELP_NAMES
+from apogeemq.errors import ConfigError
+
+app = typer.Typer(no_args_is_help=True, context_settings=HELP_NAMES, help="Care for an archive of topics.")
+
+Folder = Annotated[Path, typer.Argument(help="The folder of the archive.", metavar="ARCHIVE")]
+Master = Annotated[str, typer.Option(help="Spark's master.")]
+
+
+@app.command()
+def compact(
+    archive: Folder,
+    every: Annotated[float, typer.Option(min=0, help="Do it again each so many minutes; 0: once.")] = 0.0,
+    delay: Annotated[float, typer.Option(min=0, help="Leave an hour alone for so many minutes after its end.")] = 10.0,
+    keep: Annotated[float, typer.Option(min=0, help="Delete small files so many hours after.")] = 48.0,
+    size: Annotated[int, typer.Option(min=1, help="Megabytes of a large file.")] = 128,
+    delta: Annotated[bool, typer.Option("--delta", help="The archive is a Delta table.")] = False,
+    master: Master = "local[*]",
+) -> None:
+    """Make large files of small ones, hour by hour. Safe beside the pipeline and beside readers, and to interrupt."""
+    _check(archive)
+    from apogeemq.spark.jobs import archive as job
+
+    console = Console(highlight=False)
+    spark = job.session("ApogeeMQ archive", master, with_delta=delta)
+    while True:
+        if delta:
+            job.compact_delta(spark, str(archive))
+            console.print(f"{archive}: done")
+        else:
+            runs = job.compact(
+                spark,
+                archive,
+                delay_ms=int(delay * 60_000),
+                keep_ms=int(keep * 3_600_000),
+                target_bytes=size * 1024 * 1024,
+            )
+            for run in runs:
+                files = f"{run.files_before:,} files → {run.files_after:,}"
+                console.print(f"{archive}: run {run.run}: {files}, {run.rows:,} messages")
+            if not runs:
+                console.print(f"{archive}: nothing to do")
+        if not every:
+            return
+        time.sleep(every * 60)
+
+
+@app.command()
+def check(archive: Folder, master: Master = "local[*]") -> None:
+    """Count what is there by topic: messages, duplicates, and offsets missing between the first and the last."""
+    _check(archive)
+    from apogeemq.spark.jobs import archive as job
+
+    spark = job.session("ApogeeMQ archive", master)
+    table = Table("Topic", "Queues", "Messages", "Duplicates", "Missing")
+    rows = job.coverage_by_topic(job.read_archive(spark, archive)).collect()
+    for row in rows:
+        numbers = (f"{row[name]:,}" for name in ("queues", "messages", "duplicates", "missing"))
+        table.add_row(row["topic"], *numbers)
+    Console().print(table)
+    raise typer.Exit(1 if any(row["duplicates"] for row in rows) else 0)
+
+
+def _check(archive: Path) -> None:
+    from apogeemq.spark import require_extra
+
+    require_extra()
+    if not archive.is_dir():
+        raise ConfigError(f"{archive} is no folder: expected that of an archive")
