@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from apogeemq.errors import ConfigError
-from apogeemq.spark.pipeline.parameters import Parameter
-from apogeemq.spark.pipeline.parsing import declared_parameters, parse_pipeline
-from apogeemq.spark.pipeline.problems import hint
 from apogeemq.spark.pipeline.spec import PipelineSpec
+from apogeemq.spark.pipeline.text.parameters import Parameter
+from apogeemq.spark.pipeline.text.parsing import declared_parameters, parse_pipeline
+from apogeemq.spark.pipeline.text.problems import hint
 
 READY_FOLDER: Final = Path(__file__).parent.parent / "jobs"
 

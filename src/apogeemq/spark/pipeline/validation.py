@@ -8,9 +8,6 @@ from typing import Final
 
 import msgspec
 
-from apogeemq.spark.pipeline.format_options import option_problems
-from apogeemq.spark.pipeline.ordering import Cycle, ordered
-from apogeemq.spark.pipeline.problems import Problems, hint
 from apogeemq.spark.pipeline.spec import (
     FILE_KINDS,
     OWN_FORMATS,
@@ -24,7 +21,10 @@ from apogeemq.spark.pipeline.spec import (
     Source,
     Step,
 )
-from apogeemq.spark.pipeline.sql_views import functions_called
+from apogeemq.spark.pipeline.text.format_options import read_problems, write_problems
+from apogeemq.spark.pipeline.text.ordering import Cycle, ordered
+from apogeemq.spark.pipeline.text.problems import Problems, hint
+from apogeemq.spark.pipeline.text.sql_views import functions_called
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MAX_PARTS: Final = 200  # of a kind; each sink may be a query
@@ -125,7 +125,7 @@ def _check_source(spec: PipelineSpec, source: Source, problems: Problems) -> Non
             f"sources.{source.name}.decode: malformed bodies have nowhere to go: "
             "add [dead_letters], or set malformed to fail or keep",
         )
-    for key, sentence in option_problems(source.format, _with_path(source), writes=False):
+    for key, sentence in read_problems(source.format, _with_path(source), is_stream=source.is_stream):
         problems.add((*path, "options", key), f"sources.{source.name}.options: {sentence}")
 
 
@@ -153,8 +153,13 @@ def _check_sink(spec: PipelineSpec, sink: Sink, problems: Problems) -> None:
     for key, sentence in _target_problems(sink):
         problems.add((*path, key), f"{where}: {sentence}")
     if sink.kind is SinkKind.TOPIC:
-        for key, sentence in option_problems("rocketmq", sink.options, writes=True):
+        for key, sentence in write_problems(_with_topic(sink)):
             problems.add((*path, "options", key), f"{where}.options: {sentence}")
+
+
+def _with_topic(sink: Sink) -> dict[str, str]:
+    ids = {"idColumns": ",".join(sink.id_columns)} if sink.id_columns else {}
+    return {"nameServer": "127.0.0.1:9876", **sink.options, **({"topic": sink.topic} if sink.topic else {}), **ids}
 
 
 def _target_problems(sink: Sink) -> Iterator[tuple[str, str]]:
@@ -187,7 +192,7 @@ def _check_dead_letters(spec: PipelineSpec, problems: Problems) -> None:
     for key, sentence in _target_problems(sink):
         problems.add(("dead_letters", key), f"dead_letters: {sentence}")
     if sink.kind is SinkKind.TOPIC:
-        for key, sentence in option_problems("rocketmq", sink.options, writes=True):
+        for key, sentence in write_problems(_with_topic(sink)):
             problems.add(("dead_letters", "options", key), f"dead_letters.options: {sentence}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from apogeemq.spark.pipeline.problems import hint
+from apogeemq.spark.pipeline.text.problems import hint
 
 SIMPLE_TYPES: Final = frozenset(
     (

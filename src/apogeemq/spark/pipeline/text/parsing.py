@@ -11,10 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from apogeemq.errors import PipelineInvalid
-from apogeemq.spark.pipeline import parameters, validation
-from apogeemq.spark.pipeline.parameters import PARAMS, Parameter
-from apogeemq.spark.pipeline.problems import Problems
-from apogeemq.spark.pipeline.schemas import read_decode, read_schema
+from apogeemq.spark.pipeline import validation
 from apogeemq.spark.pipeline.spec import (
     STREAM_FORMATS,
     Action,
@@ -28,9 +25,13 @@ from apogeemq.spark.pipeline.spec import (
     Trigger,
     Watermark,
 )
-from apogeemq.spark.pipeline.sql_views import is_query, views_read
-from apogeemq.spark.pipeline.tables import TableReader
-from apogeemq.spark.pipeline.toml_lines import line_index
+from apogeemq.spark.pipeline.text import parameters
+from apogeemq.spark.pipeline.text.parameters import PARAMS, Parameter
+from apogeemq.spark.pipeline.text.problems import Problems
+from apogeemq.spark.pipeline.text.schemas import read_decode, read_schema
+from apogeemq.spark.pipeline.text.sql_views import is_query, views_read
+from apogeemq.spark.pipeline.text.tables import TableReader
+from apogeemq.spark.pipeline.text.toml_lines import line_index
 
 DEAD_LETTERS: Final = "dead_letters"
 MAX_TEXT: Final = 1 << 20  # a file of this size is not a pipeline

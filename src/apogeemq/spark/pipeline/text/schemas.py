@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from apogeemq.spark.pipeline.ddl import SchemaUnreadable, checked_ddl
 from apogeemq.spark.pipeline.spec import BodyFormat, Decode, Malformed
-from apogeemq.spark.pipeline.tables import TableReader
+from apogeemq.spark.pipeline.text.ddl import SchemaUnreadable, checked_ddl
+from apogeemq.spark.pipeline.text.tables import TableReader
 
 if TYPE_CHECKING:
-    from apogeemq.spark.pipeline.parsing import Surroundings
+    from apogeemq.spark.pipeline.text.parsing import Surroundings
 
 MAX_SKIPPED_BYTES: Final = 1024
 

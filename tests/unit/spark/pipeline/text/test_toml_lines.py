@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apogeemq.spark.pipeline.toml_lines import line_index
+from apogeemq.spark.pipeline.text.toml_lines import line_index
 
 TEXT = """\
 # a comment with [brackets] and key = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apogeemq.spark.pipeline.ordering import Cycle, ordered
+from apogeemq.spark.pipeline.text.ordering import Cycle, ordered
 
 
 def test_the_given_order_is_kept_where_it_can_be() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from apogeemq.errors import PipelineInvalid
-from apogeemq.spark.pipeline.parsing import declared_parameters, parse_pipeline
 from apogeemq.spark.pipeline.spec import (
     Action,
     BodyFormat,
@@ -19,6 +18,7 @@ from apogeemq.spark.pipeline.spec import (
     Trigger,
     Watermark,
 )
+from apogeemq.spark.pipeline.text.parsing import declared_parameters, parse_pipeline
 
 GOOD = """\
 [pipeline]
@@ -129,7 +129,7 @@ def test_a_good_file() -> None:
 
 
 def test_the_example_file_is_good() -> None:
-    file = Path(__file__).parents[4] / "examples" / "pipelines" / "orders.toml"
+    file = Path(__file__).parents[5] / "examples" / "pipelines" / "orders.toml"
     assert parse(file.read_text(), out="/data").sinks.keys() == {"topic", "files"}
     assert [parameter.default for parameter in declared_parameters(file.read_text(), "f").values()] == [
         "127.0.0.1:9876",
@@ -171,6 +171,7 @@ partition_by = 3
         "1: pipeline: name is missing: the name of the pipeline",
         "2: unknown key nam in [pipeline]; did you mean name?",
         "3: pipeline.trigger: 'sometimes': expected available-now or once, or an interval such as 5 seconds",
+        "4: sources.orders.options: option nameServer is missing: the address of a name server, such as 127.0.0.1:9876",
         "6: sources.orders.decode: malformed bodies have nowhere to go: "
         "add [dead_letters], or set malformed to fail or keep",
         "7: sources.orders.decode.format: 'jsn' is not one of json, avro, protobuf; did you mean json?",
@@ -222,8 +223,8 @@ def test_parameters() -> None:
     ]
     spec = parse(with_part(f'secretKey = "${{env:SECRET}}"\naccessKey = "k"\n{SINK}'))
     assert spec.sources["a"].options["secretKey"] == "hush"
-    assert problems(with_part(f'accessKey = "${{env:NONE}}"\nsecretKey = "s"\n{SINK}')) == [
-        "8: sources.a.options.accessKey: the environment variable NONE is not set"
+    assert problems(with_part(f'tags = "${{env:NONE}}"\n{SINK}')) == [
+        "8: sources.a.options.tags: the environment variable NONE is not set"
     ]
 
 
@@ -377,3 +378,27 @@ def test_schemas_from_files() -> None:
         parse(DECODE.format("protobuf", 'schema_file = "s.desc"\nmessage = "shop.Order"'), files).sources["a"].decode
     )
     assert decode is not None and decode.schema == "/folder/s.desc"
+
+
+def test_options_of_our_formats_are_checked_each_with_its_line() -> None:
+    part = """\
+startingOfsets = "earliest"
+maxOffsetsPerTrigger = "many"
+endingOffsets = "latest"
+[sinks.s]
+from = "a"
+kind = "topic"
+topic = "out"
+[sinks.s.options]
+nameServer = "h:1"
+batchMessages = 0
+compresion = "lz4"
+"""
+    assert problems(with_part(part)) == [
+        "8: sources.a.options: unknown option startingOfsets; did you mean startingOffsets?",
+        "9: sources.a.options: option maxOffsetsPerTrigger is 'many': "
+        "expected a whole number from 1 to 9223372036854775807",
+        "10: sources.a.options: option endingOffsets is for batches (spark.read): a stream has no end",
+        "17: sinks.s.options: option batchMessages is '0': expected a whole number from 1 to 10000",
+        "18: sinks.s.options: unknown option compresion; did you mean compression?",
+    ]

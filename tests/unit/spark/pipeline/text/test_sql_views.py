@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apogeemq.spark.pipeline.sql_views import functions_called, is_query, views_read
+from apogeemq.spark.pipeline.text.sql_views import functions_called, is_query, views_read
 
 
 @pytest.mark.parametrize(

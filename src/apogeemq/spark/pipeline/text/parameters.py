@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from apogeemq.spark.pipeline.problems import Path, Problems, hint
+from apogeemq.spark.pipeline.text.problems import Path, Problems, hint
 
 PARAMS: Final = "params"
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from apogeemq.errors import ConfigError
 from apogeemq.spark.options import OptionReader
-from apogeemq.spark.pipeline.parameters import as_text
-from apogeemq.spark.pipeline.problems import Path, Problems, hint
+from apogeemq.spark.pipeline.text.parameters import as_text
+from apogeemq.spark.pipeline.text.problems import Path, Problems, hint
 
 DefaultT = TypeVar("DefaultT")
 EnumT = TypeVar("EnumT", bound=StrEnum)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apogeemq.spark.pipeline.ddl import SchemaUnreadable, checked_ddl
+from apogeemq.spark.pipeline.text.ddl import SchemaUnreadable, checked_ddl
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,108 @@
+"""Files of epochs, each epoch once: whatever crashes, and however often an epoch is done again.
+
+::
+
+    PATH/_staging/QUERY/00000012-a3f…/    what an attempt at epoch 12 writes
+    PATH/_epochs/QUERY/00000012.json      names the attempt that counts: the moment it appears, the epoch is written
+    PATH/date=…/00000012-part-….parquet   its files, moved into place after that moment
+
+An attempt that finds the line of its epoch writes nothing: it moves what is not yet in place. Attempts do not share a
+folder, so that tasks of an earlier one that are still running somewhere cannot spoil a later one. Readers of any kind
+see every row at most once at any time, and once as soon as the epoch's query has finished it: there is no log that
+only Spark can read. Folders that begin with an underscore are left out by Spark and by most other readers.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from apogeemq.errors import StorageFailed
+from apogeemq.spark.pipeline.hadoop_files import HadoopFolder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_STAGING: Final = "_staging"
+_EPOCHS: Final = "_epochs"
+_LINES_KEPT: Final = 100  # only the last epoch can be done again; the others are for whoever wants to know
+
+
+class EpochLine(msgspec.Struct, frozen=True):
+    epoch: int
+    attempt: str
+    files: list[str]
+    rows: int | None = None
+
+
+class EpochFiles:
+    """One query's files in one folder. One writer at a time."""
+
+    def __init__(self, spark: SparkSession, path: str, query: str, form: str) -> None:
+        self._folder = HadoopFolder(spark, path)
+        self._path = self._folder.folder
+        self._query = query.replace("/", "_")
+        self._form = form
+
+    def write(self, frame: DataFrame, epoch: int, partition_by: tuple[str, ...], options: dict[str, str]) -> int:
+        """How many rows the epoch has; those of an earlier attempt, when that has been written."""
+        line = self._line(epoch)
+        if line is None:
+            line = self._attempt(frame, epoch, partition_by, options)
+        self._put_in_place(line)
+        self._forget(epoch)
+        return line.rows or 0
+
+    def _attempt(
+        self, frame: DataFrame, epoch: int, partition_by: tuple[str, ...], options: dict[str, str]
+    ) -> EpochLine:
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as sql
+
+        attempt = f"{_STAGING}/{self._query}/{epoch:08d}-{uuid.uuid4().hex[:12]}"
+        counted = Observation()
+        observed = frame.observe(counted, sql.count(sql.lit(1)).alias("rows"))
+        writer = observed.write.format(self._form).options(**options).mode("error")
+        (writer.partitionBy(*partition_by) if partition_by else writer).save(f"{self._path}/{attempt}")
+        rows = int(counted.get["rows"])
+        # Of no rows Spark makes a file too; there would be one for each idle moment of a stream.
+        line = EpochLine(epoch, attempt, self._folder.data_files(attempt) if rows else [], rows)
+        if self._folder.create(self._line_name(epoch), msgspec.json.encode(line)):
+            return line
+        other = self._line(epoch)  # another driver was faster: what it wrote counts
+        if other is None:
+            raise StorageFailed(f"{self._path}: cannot write {self._line_name(epoch)}")
+        self._folder.delete(attempt)
+        return other
+
+    def _put_in_place(self, line: EpochLine) -> None:
+        if not self._folder.exists(line.attempt):
+            return  # all moved, and the staging folder removed
+        for name in line.files:
+            folder, _, file = name.rpartition("/")
+            target = f"{folder}/{line.epoch:08d}-{file}" if folder else f"{line.epoch:08d}-{file}"
+            staged = f"{line.attempt}/{name}"
+            if self._folder.exists(staged):
+                self._folder.move(staged, target)
+            elif not self._folder.exists(target):
+                raise StorageFailed(f"{self._path}: {name} of epoch {line.epoch} was written and is gone")
+        self._folder.delete(line.attempt)
+
+    def _forget(self, epoch: int) -> None:
+        """Attempts that count for nothing, and old lines."""
+        staging = f"{_STAGING}/{self._query}"
+        for name in self._folder.names(staging):
+            if int(name.partition("-")[0]) <= epoch:
+                self._folder.delete(f"{staging}/{name}")
+        old = epoch - _LINES_KEPT
+        if old >= 0:
+            self._folder.delete(self._line_name(old))
+
+    def _line(self, epoch: int) -> EpochLine | None:
+        data = self._folder.read(self._line_name(epoch))
+        return msgspec.json.decode(data, type=EpochLine) if data is not None else None
+
+    def _line_name(self, epoch: int) -> str:
+        return f"{_EPOCHS}/{self._query}/{epoch:08d}.json"

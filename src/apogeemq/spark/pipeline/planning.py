@@ -1,0 +1,202 @@
+"""Which queries a pipeline becomes.
+
+A *head* is a view whose rows come as a stream that Spark has to follow: a streaming source, or a step for which it
+remembers rows of earlier epochs (aggregation, deduplication, a join of streams). Each head is one query. What is made
+from a head's rows one by one is computed within that query, epoch by epoch, so that all its sinks and the dead letters
+of an epoch come from the same rows and are kept, or done again, together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from apogeemq.errors import ConfigError
+from apogeemq.spark.pipeline.plans import is_deterministic, keeps_positions, state_count
+from apogeemq.spark.pipeline.quality import Checks, checks_of
+from apogeemq.spark.pipeline.spec import (
+    SOURCE_COORDINATES,
+    OutputMode,
+    PipelineSpec,
+    Sink,
+    SinkKind,
+    Source,
+    Step,
+)
+from apogeemq.spark.pipeline.views import SourceOptions, Views
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(slots=True)
+class QueryPlan:
+    """One streaming query: the head, the steps computed from its rows, and what is written."""
+
+    name: str
+    head: str
+    frame: DataFrame  # the head's rows, before its rules
+    mode: OutputMode
+    members: list[Step] = field(default_factory=list)  # in order
+    tables: list[Source] = field(default_factory=list)  # not streams; what the members join
+    sinks: list[Sink] = field(default_factory=list)
+    checked: list[str] = field(default_factory=list)  # views whose broken rows are counted here, and written
+    is_stateful: bool = False
+
+
+@dataclass(slots=True)
+class Plan:
+    spec: PipelineSpec
+    views: Views
+    checks: dict[str, Checks]
+    queries: list[QueryPlan]
+    frames: dict[str, DataFrame]  # all views, without the rows that break rules
+
+
+def make_plan(spec: PipelineSpec, session: SparkSession, source_options: SourceOptions | None = None) -> Plan:
+    """Makes the views in `session`. ConfigError for what only Spark could find: columns, types, rows without ids."""
+    return _Planning(spec, session, source_options or (lambda source: source.options)).run()
+
+
+class _Planning:
+    def __init__(self, spec: PipelineSpec, session: SparkSession, source_options: SourceOptions) -> None:
+        self._spec = spec
+        self._session = session
+        self._checks = checks_of(spec)
+        self._views = Views(spec, self._checks, source_options)
+        self._raw: dict[str, DataFrame] = {}
+        self._frames: dict[str, DataFrame] = {}
+        self._heads: dict[str, str] = {}  # by view; a table has none
+
+    def run(self) -> Plan:
+        for source in self._spec.sources.values():
+            self._put(f"sources.{source.name}", source.name, partial(self._views.source, self._session, source))
+            if self._raw[source.name].isStreaming:
+                self._heads[source.name] = source.name
+        for step in self._spec.steps.values():
+            self._put(f"steps.{step.name}", step.name, partial(self._views.step, self._session, step))
+            if self._raw[step.name].isStreaming:
+                self._heads[step.name] = self._head_of(step)
+        queries = self._queries()
+        for query in queries:
+            for sink in query.sinks:
+                self._check_sink(sink, query)
+        return Plan(self._spec, self._views, self._checks, queries, self._frames)
+
+    def _put(self, where: str, view: str, make: Callable[[], DataFrame]) -> None:
+        from pyspark.errors import PySparkException
+
+        try:
+            raw = make()
+            self._raw[view] = raw
+            self._frames[view] = self._views.put(view, raw)
+            if view in self._checks and not is_deterministic(self._frames[view]) and raw.isStreaming:
+                raise ConfigError(f"the rules of {view} may say something else when an epoch is done again")
+        except PySparkException as error:
+            raise ConfigError(f"{where}: {first_sentence(error)}") from None
+
+    def _head_of(self, step: Step) -> str:
+        heads = {self._heads[view] for view in step.inputs if view in self._heads}
+        before = sum(state_count(self._frames[view]) for view in step.inputs)
+        if len(heads) == 1 and state_count(self._raw[step.name]) <= before:
+            return heads.pop()
+        return step.name
+
+    # -- queries ---------------------------------------------------------------------------------------------
+
+    def _queries(self) -> list[QueryPlan]:
+        found: dict[tuple[str, OutputMode], QueryPlan] = {}
+        for sink in self._spec.sinks.values():
+            head = self._heads.get(sink.view)
+            if head is not None:
+                self._query(found, head, self._mode(head, sink)).sinks.append(sink)
+            elif self._spec.is_streaming:
+                raise ConfigError(
+                    f"sinks.{sink.name}: {sink.view} is a table in a pipeline of streams; a pipeline "
+                    "without streams can write it"
+                )
+        for view in self._checks:
+            head = self._heads.get(view)
+            if head is not None:
+                of_head = [query for (name, _), query in found.items() if name == head]
+                query = of_head[0] if of_head else self._query(found, head, self._default_mode(head))
+                query.checked.append(view)
+        for query in found.values():
+            self._complete(query, is_alone=sum(name == query.head for name, _ in found) == 1)
+        return list(found.values())
+
+    def _query(self, found: dict[tuple[str, OutputMode], QueryPlan], head: str, mode: OutputMode) -> QueryPlan:
+        key = (head, mode)
+        if key not in found:
+            found[key] = QueryPlan(head, head, self._raw[head], mode, is_stateful=head not in self._spec.sources)
+        return found[key]
+
+    def _mode(self, head: str, sink: Sink) -> OutputMode:
+        if head in self._spec.sources and sink.mode is OutputMode.COMPLETE:
+            raise ConfigError(f"sinks.{sink.name}.mode: {sink.view} has no aggregation to be written completely")
+        # Rows of a source are new ones, always: there is nothing to update.
+        return OutputMode.APPEND if head in self._spec.sources else sink.mode
+
+    def _default_mode(self, head: str) -> OutputMode:
+        return OutputMode.APPEND if head in self._spec.sources else OutputMode.UPDATE
+
+    def _complete(self, query: QueryPlan, *, is_alone: bool) -> None:
+        if not is_alone:
+            query.name = f"{query.head}-{query.mode}"
+        wanted = self._upstream([*(sink.view for sink in query.sinks), *query.checked])
+        query.members = [
+            step
+            for step in self._spec.steps.values()
+            if step.name in wanted and step.name != query.head and self._heads.get(step.name, query.head) == query.head
+        ]
+        read = {view for step in query.members for view in step.inputs}
+        query.tables = [
+            source for source in self._spec.sources.values() if source.name in read and not source.is_stream
+        ]
+
+    def _upstream(self, views: list[str]) -> set[str]:
+        found: set[str] = set()
+        waiting = list(views)
+        while waiting:
+            view = waiting.pop()
+            if view not in found:
+                found.add(view)
+                step = self._spec.steps.get(view)
+                if step is not None and self._heads.get(view) != view:
+                    waiting.extend(step.inputs)
+        return found
+
+    # -- sinks -----------------------------------------------------------------------------------------------
+
+    def _check_sink(self, sink: Sink, query: QueryPlan) -> None:
+        columns = self._frames[sink.view].columns
+        for key, names in (("partition_by", sink.partition_by), ("id_columns", sink.id_columns)):
+            missing = [name for name in names if name not in columns]
+            if missing:
+                raise ConfigError(
+                    f"sinks.{sink.name}.{key}: {sink.view} has no column {missing[0]}; it has {', '.join(columns)}"
+                )
+        if sink.kind is SinkKind.TOPIC and not sink.id_columns:
+            self._check_positions(sink, query)
+
+    def _check_positions(self, sink: Sink, query: QueryPlan) -> None:
+        columns = self._frames[sink.view].columns
+        wanted = {*SOURCE_COORDINATES[1:], "topic" if sink.topic and "source_topic" not in columns else "source_topic"}
+        if query.is_stateful or not keeps_positions(self._frames[sink.view]):
+            reason = "its rows come out of a shuffle, in an order that may be another the next time"
+        elif not wanted <= set(columns):
+            reason = f"it has no column {sorted(wanted - set(columns))[0]}"
+        else:
+            return
+        raise ConfigError(
+            f"sinks.{sink.name}: rows of {sink.view} cannot be told apart when an epoch is done again: {reason}; "
+            "name the columns that identify a row: id_columns"
+        )
+
+
+def first_sentence(error: Exception) -> str:
+    """What Spark says, without the plan it prints after it."""
+    text = str(error).strip()
+    return text.partition("\n")[0].partition(" SQLSTATE:")[0].strip() or type(error).__name__
