@@ -1,4 +1,4 @@
-"""Messages that were to be read and are no longer there, and what `failOnDataLoss` makes of it. Pure but for a warning."""
+"""Messages that were to be read and are no longer there, and what `failOnDataLoss` makes of it."""
 
 from __future__ import annotations
 

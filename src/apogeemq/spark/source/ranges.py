@@ -40,37 +40,42 @@ def range_of(queue: MessageQueue, start: int, end: int) -> OffsetRange:
 # -- limits --------------------------------------------------------------------------------------------------
 
 
-def shares(wanted: Sequence[int], limit: int) -> list[int]:
-    """`limit` divided in proportion to what each wants: all of it, no more than wanted, and each within one of its
-    exact share. Whoever got less than its share wants more next time, so nobody waits for ever."""
-    total = sum(wanted)
-    if total <= limit:
+def shares(wanted: Sequence[int], limit: int, turn: int = 0) -> list[int]:
+    """`limit` divided in proportion to what each wants, all of it; but one for each first, so that no queue waits for
+    ever behind longer ones. Where it is not even enough for that, they take turns."""
+    if sum(wanted) <= limit:
         return list(wanted)
-    parts = [divmod(one * limit, total) for one in wanted]
-    given = [whole for whole, _ in parts]
-    by_rest = sorted(range(len(parts)), key=lambda index: (-parts[index][1], index))
-    for index in by_rest[: limit - sum(given)]:
+    waiting = [index for index, one in enumerate(wanted) if one]
+    given = [0] * len(wanted)
+    first = turn * limit % len(waiting)
+    for index in (waiting[first:] + waiting[:first])[:limit]:
+        given[index] = 1
+    if len(waiting) >= limit:
+        return given
+    rest, total = limit - len(waiting), sum(wanted) - len(waiting)
+    parts = {index: divmod((wanted[index] - 1) * rest, total) for index in waiting}
+    for index, (whole, _) in parts.items():
+        given[index] += whole
+    by_remainder = sorted(waiting, key=lambda index: (-parts[index][1], index))
+    for index in by_remainder[: limit - sum(given)]:
         given[index] += 1
     return given
 
 
-def limited(ranges: Sequence[OffsetRange], max_messages: int) -> list[OffsetRange]:
+def limited(ranges: Sequence[OffsetRange], max_messages: int, turn: int = 0) -> list[OffsetRange]:
     """The beginnings of ranges, together no more than `max_messages`."""
-    given = shares([one.size for one in ranges], max_messages)
-    return [one._replace(end=one.start + count) for one, count in zip(ranges, given, strict=True)]
+    given = shares([one.size for one in ranges], max_messages, turn)
+    return [one._replace(end=one.start + size) for one, size in zip(ranges, given, strict=True)]
 
 
 def limited_bytes(
-    ranges: Sequence[OffsetRange], mean_sizes: Mapping[MessageQueue, float], max_bytes: int
+    ranges: Sequence[OffsetRange], mean_sizes: Mapping[MessageQueue, float], max_bytes: int, turn: int = 0
 ) -> list[OffsetRange]:
     """The beginnings of ranges, together about `max_bytes`; one message at least, so that it goes on."""
-    sizes = [one.size * mean_sizes.get(one.queue, 1.0) for one in ranges]
-    total = sum(sizes)
-    if total <= max_bytes:
+    total_bytes = sum(one.size * mean_sizes.get(one.queue, 1.0) for one in ranges)
+    if total_bytes <= max_bytes:
         return list(ranges)
-    fraction = max_bytes / total
-    given = [one._replace(end=one.start + int(one.size * fraction)) for one in ranges]
-    return given if any(one.size for one in given) else limited(ranges, 1)
+    return limited(ranges, max(1, int(sum(one.size for one in ranges) * max_bytes / total_bytes)), turn)
 
 
 # -- partitions ----------------------------------------------------------------------------------------------

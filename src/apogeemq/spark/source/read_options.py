@@ -111,6 +111,9 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError("startingOffsets cannot be latest (-1) in a batch: there would be nothing to read")
         if _says(self.ending, "earliest", EARLIEST):
             raise ConfigError("endingOffsets cannot be earliest (-2): there would be nothing to read")
+        start_ms, end_ms = (place.time_ms if place is not None else None for place in (self.starting, self.ending))
+        if start_ms is not None and end_ms is not None and start_ms > end_ms:
+            raise ConfigError(f"startingTimestamp ({start_ms}) is after endingTimestamp ({end_ms})")
         return self
 
     def of_stream(self) -> ReadOptions:

@@ -39,12 +39,12 @@ def up_to(latest: Mapping[MessageQueue, int], positions: Mapping[MessageQueue, i
     return ends
 
 
-def admitted(ranges: list[OffsetRange], limits: Limits, mean_sizes: MeanSizes) -> list[OffsetRange]:
-    """The beginnings of ranges that a micro-batch takes."""
+def admitted(ranges: list[OffsetRange], limits: Limits, mean_sizes: MeanSizes, turn: int = 0) -> list[OffsetRange]:
+    """The beginnings of ranges that a micro-batch takes; `turn` is its number."""
     if limits.max_messages is not None:
-        ranges = limited(ranges, limits.max_messages)
+        ranges = limited(ranges, limits.max_messages, turn)
     if limits.max_bytes is not None:
-        ranges = limited_bytes(ranges, mean_sizes(ranges), limits.max_bytes)
+        ranges = limited_bytes(ranges, mean_sizes(ranges), limits.max_bytes, turn)
     return ranges
 
 

@@ -52,6 +52,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_target_complete = False
         self._latest: Offsets = {}
         self._last_batch_at: float | None = None
+        self._turn = 0
         self._committed: Offsets = {}
 
     @property
@@ -90,11 +91,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limits = _NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._options.limits
         if not self._is_time_for(sum(one.size for one in ranges), limits):
             return start
-        taken = admitted(ranges, limits, lambda some: mean_sizes(cluster, some))
+        taken = admitted(ranges, limits, lambda some: mean_sizes(cluster, some), self._turn)
         ends = {**positions, **self._begins(cluster, positions), **{one.queue: one.end for one in taken}}
         if ends == positions:
             return start
         self._last_batch_at = time.monotonic()
+        self._turn += 1
         return to_json(ends)
 
     def _complete_target(self, positions: Offsets) -> None:
