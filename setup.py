@@ -46,6 +46,7 @@ HOT_MODULES = (
     "store/key_hash",
     "store/key_index",
     "store/mapped_file",
+    "store/message_marks",
     "store/message_store",
     "transport/dispatch",
     "transport/intake",

@@ -59,7 +59,7 @@ def messages(numbers: Iterator[int], keys_each: int) -> list[NewMessage]:
 
 
 def new_message(number: int, keys_each: int) -> NewMessage:
-    part = new_part(number, keys_each)
+    _, body, properties = new_part(number, keys_each)
     return NewMessage(
         TOPIC,
         TOPIC_PART,
@@ -71,18 +71,26 @@ def new_message(number: int, keys_each: int) -> NewMessage:
         HOST,
         0,
         0,
-        *part[1:],
+        body,
+        properties,
+        TAG,
+        keys_of(number, keys_each),
     )
+
+
+def keys_of(number: int, keys_each: int) -> list[str]:
+    return [unique_key(number), *(f"order-{number}-{turn}" for turn in range(keys_each - 1))][:keys_each]
 
 
 def new_part(number: int, keys_each: int) -> BatchPart:
-    unique = unique_key(number)
-    keys = [unique, *(f"order-{number}-{turn}" for turn in range(keys_each - 1))]
+    keys = keys_of(number, keys_each)
+    unique = f"UNIQ_KEY\x01{keys[0]}\x02" if keys else ""
+    several = f"KEYS\x01{' '.join(keys[1:])}\x02" if len(keys) > 1 else ""
     properties = (
-        f"UNIQ_KEY\x01{unique}\x02WAIT\x01true\x02TAGS\x01TagA\x02KEYS\x01{' '.join(keys[1:])}\x02"
+        f"{unique}WAIT\x01true\x02TAGS\x01TagA\x02{several}"
         "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02"
     )
-    return (0, BODY, properties.encode(), TAG, keys[:keys_each])
+    return (0, BODY, properties.encode())
 
 
 def least(rounds: int, prepare: Callable[[], Callable[[], object]], per_round: int) -> tuple[float, float]:

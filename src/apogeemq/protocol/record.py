@@ -23,7 +23,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct, error
 from typing import Any, Final, NamedTuple
@@ -147,39 +147,54 @@ def encode_record(
     return b"".join((head, body, topic_bytes, len(properties).to_bytes(2), properties))
 
 
-def shared_head(
-    system_flag: int,
-    born_time: int,
-    born_host: bytes,
-    store_time: int,
-    store_host: bytes,
-    reconsume_times: int,
-    prepared_offset: int,
-) -> bytes:
-    """What the heads of a batch's records have in common, for `encode_records`."""
-    head = _PACKS[system_flag & HOST_FLAGS](
-        *(0, 0, 0, 0, 0, 0, 0, system_flag, born_time, born_host, store_time, store_host),
-        *(reconsume_times, prepared_offset, 0),
-    )
-    return head[_SHARED_AT:_SHARED_END]
+class BatchRecords:
+    """Records that follow each other, of messages that have all but flag, body and properties in common."""
 
+    __slots__ = ("_magic", "_pack_head", "_pieces", "_properties_length", "_queue_id", "_shared", "_tail", "_topic")
 
-def encode_records(
-    shared: bytes,
-    topic: tuple[int, bytes],
-    queue_id: int,
-    messages: Iterable[tuple[int, int, int, int, bytes, bytes]],
-) -> bytes:
-    """Records that follow each other: size, flag, queue offset, physical offset, body, properties of each."""
-    magic, topic_bytes = topic
-    pack_head = _head_around(len(shared))
-    pieces: list[bytes] = []
-    add = pieces.extend
-    for size, flag, queue_offset, physical_offset, body, properties in messages:
-        crc = _crc32(body) & CRC_MASK
-        head = pack_head(size, magic, crc, queue_id, flag, queue_offset, physical_offset, shared, len(body))
-        add((head, body, topic_bytes, len(properties).to_bytes(2), properties))
-    return b"".join(pieces)
+    def __init__(
+        self,
+        topic: tuple[int, bytes],
+        queue_id: int,
+        system_flag: int,
+        born_time: int,
+        born_host: bytes,
+        store_time: int,
+        store_host: bytes,
+        reconsume_times: int,
+        prepared_offset: int,
+    ) -> None:
+        head = _PACKS[system_flag & HOST_FLAGS](
+            *(0, 0, 0, 0, 0, 0, 0, system_flag, born_time, born_host, store_time, store_host),
+            *(reconsume_times, prepared_offset, 0),
+        )
+        self._shared = head[_SHARED_AT:_SHARED_END]
+        self._pack_head = _head_around(len(self._shared))
+        self._magic, self._topic = topic
+        self._queue_id = queue_id
+        self._pieces: list[bytes] = []
+        self._properties_length = -1  # of the last message, and what was between its body and its properties
+        self._tail = b""
+
+    def add(
+        self, size: int, flag: int, queue_offset: int, physical_offset: int, body: bytes, properties: bytes
+    ) -> None:
+        """`size` is `record_size`."""
+        length = len(properties)
+        if length != self._properties_length:
+            self._properties_length, self._tail = length, self._topic + length.to_bytes(2)
+        pieces, crc = self._pieces, _crc32(body) & CRC_MASK
+        pieces.append(
+            self._pack_head(
+                size, self._magic, crc, self._queue_id, flag, queue_offset, physical_offset, self._shared, len(body)
+            )
+        )
+        pieces.append(body)
+        pieces.append(self._tail)
+        pieces.append(properties)
+
+    def joined(self) -> bytes:
+        return b"".join(self._pieces)
 
 
 @lru_cache(maxsize=len(_HEADS))

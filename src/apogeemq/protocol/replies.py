@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
+from struct import Struct, pack
 from typing import Final
 
 import msgspec
@@ -30,6 +30,7 @@ class SendReplies:
     def __init__(self, region: str, trace_on: bool, store_host: bytes) -> None:
         self.fixed_fields = {"MSG_REGION": region, "TRACE_ON": "true" if trace_on else "false"}
         self._id_prefix = offset_id(store_host, 0)[:-16]
+        self._next_id = f",{self._id_prefix}"
         fixed = msgspec.json.encode(self.fixed_fields)[1:-1].replace(b"%", b"%%")
         self._template = (
             b'{"code":0,"extFields":{'
@@ -67,16 +68,20 @@ class SendReplies:
         unique_key: str,
     ) -> bytes:
         """The messages are in the log, and `code` says what could not be promised; any codec, any key."""
-        id_prefix = self._id_prefix
         fields = {
             **self.fixed_fields,
-            "msgId": ",".join([f"{id_prefix}{offset:016X}" for offset in physical_offsets]),
+            "msgId": self._ids(physical_offsets),
             "queueId": str(queue_id),
             "queueOffset": str(queue_offset),
         }
         if unique_key:
             fields["transactionId"] = unique_key
         return encode_reply(request, code, None, fields)
+
+    def _ids(self, physical_offsets: Sequence[int]) -> str:
+        """Of messages, one after the other; the offsets of all become digits at once."""
+        digits = pack(f">{len(physical_offsets)}Q", *physical_offsets).hex(",", 8).upper()
+        return self._id_prefix + digits.replace(",", self._next_id)
 
 
 _PULL_TEMPLATE: Final = (

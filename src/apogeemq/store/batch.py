@@ -7,9 +7,9 @@ from functools import lru_cache
 from struct import Struct
 from typing import Final
 
-from apogeemq.protocol.record import encode_records, record_size, shared_head
-from apogeemq.store.key_hash import key_hashes
+from apogeemq.protocol.record import BatchRecords, record_size
 from apogeemq.store.layout import QUEUE_ENTRY_FIELDS
+from apogeemq.store.message_marks import BatchMarks
 from apogeemq.store.results import BatchPart, NewMessage
 
 _ENTRIES_AT_ONCE: Final = 64
@@ -24,7 +24,7 @@ def _entries_of(entry_count: int) -> Callable[..., bytes]:
 def batch_size(shared: NewMessage, parts: Sequence[BatchPart]) -> int:
     """Of all records together."""
     total = _size_without_parts(shared) * len(parts)
-    for _, body, properties, _, _ in parts:
+    for _, body, properties in parts:
         total += len(body) + len(properties)
     return total
 
@@ -33,35 +33,52 @@ def _size_without_parts(shared: NewMessage) -> int:
     return record_size(shared.system_flag, len(shared.topic_part[1]), 0, 0)
 
 
-def encode_batch(
-    shared: NewMessage, parts: Sequence[BatchPart], physical_offset: int, queue_offset: int, store_time: int
-) -> tuple[bytes, bytes, list[int]]:
-    """The records, one after the other, that begin at an offset of the log; the entries of the consume queue; and
-    where each record begins."""
-    common = shared_head(
-        shared.system_flag,
-        shared.born_time,
-        shared.born_host,
-        store_time,
-        shared.store_host,
-        shared.reconsume_times,
-        shared.prepared_offset,
-    )
-    rest = _size_without_parts(shared)
-    messages: list[tuple[int, int, int, int, bytes, bytes]] = []
-    entries: list[int] = []
-    offsets: list[int] = []
-    for flag, body, properties, tags_code, _ in parts:
-        size = rest + len(body) + len(properties)
-        messages.append((size, flag, queue_offset, physical_offset, body, properties))
-        entries.append(physical_offset)
-        entries.append(size)
-        entries.append(tags_code)
-        offsets.append(physical_offset)
-        physical_offset += size
-        queue_offset += 1
-    records = encode_records(common, shared.topic_part, shared.queue_id, messages)
-    return records, _encode_entries(entries), offsets
+class EncodedBatch:
+    """Records, one after the other, that begin at an offset of the log, and what is derived from them."""
+
+    __slots__ = ("_fields", "hashed_offsets", "key_hashes", "offsets", "records", "tags_codes")
+
+    def __init__(
+        self,
+        shared: NewMessage,
+        parts: Sequence[BatchPart],
+        physical_offset: int,
+        queue_offset: int,
+        store_time: int,
+    ) -> None:
+        self.offsets: list[int] = []  # where each record begins
+        self.tags_codes: list[int] = []
+        self.key_hashes: list[int] = []  # of all keys, and for each of them where its message is
+        self.hashed_offsets: list[int] = []
+        self._fields: list[int] = []
+        rest, marks = _size_without_parts(shared), BatchMarks(shared.topic)
+        records = BatchRecords(
+            shared.topic_part,
+            shared.queue_id,
+            shared.system_flag,
+            shared.born_time,
+            shared.born_host,
+            store_time,
+            shared.store_host,
+            shared.reconsume_times,
+            shared.prepared_offset,
+        )
+        for flag, body, properties in parts:
+            size = rest + len(body) + len(properties)
+            records.add(size, flag, queue_offset, physical_offset, body, properties)
+            tags_code = marks.add(properties, physical_offset, self.key_hashes, self.hashed_offsets)
+            self._fields.append(physical_offset)
+            self._fields.append(size)
+            self._fields.append(tags_code)
+            self.tags_codes.append(tags_code)
+            self.offsets.append(physical_offset)
+            physical_offset += size
+            queue_offset += 1
+        self.records = records.joined()
+
+    def entries(self) -> bytes:
+        """Of the consume queue."""
+        return _encode_entries(self._fields)
 
 
 def _encode_entries(fields: list[int]) -> bytes:
@@ -69,17 +86,3 @@ def _encode_entries(fields: list[int]) -> bytes:
         return _entries_of(len(fields) // _FIELD_COUNT)(*fields)
     step = _ENTRIES_AT_ONCE * _FIELD_COUNT
     return b"".join([_encode_entries(fields[start : start + step]) for start in range(0, len(fields), step)])
-
-
-def keys_of_batch(
-    topic: str, parts: Sequence[BatchPart], physical_offsets: Sequence[int]
-) -> tuple[list[int], Sequence[int]]:
-    """For the key index: the hash of each key, and where its message is."""
-    all_keys: list[str] = []
-    for _, _, _, _, keys in parts:
-        all_keys.extend(keys)
-    if any(len(part[4]) != 1 for part in parts):
-        physical_offsets = [
-            offset for part, offset in zip(parts, physical_offsets, strict=True) for _ in range(len(part[4]))
-        ]
-    return key_hashes(topic, all_keys), physical_offsets

@@ -7,7 +7,6 @@ put together from remembered ones: 26 digits that are the same for a quarter of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from operator import mul
 from typing import Final
 
@@ -15,7 +14,6 @@ from apogeemq.filter.tags import MASK, POWERS, unsigned_java_hash, utf16_units
 
 _UNIQUE_KEY_LENGTH: Final = 32
 _MAX_REMEMBERED: Final = 8192  # in each of the tables below; one that is full is begun anew
-_NO_HEAD: Final = " " * 33  # no unique key begins with it
 _SIGN_BIT: Final = 0x8000_0000
 _TOO_LARGE: Final = 0x1_0000_0000
 
@@ -38,25 +36,6 @@ def key_hash(topic: str, key: str) -> int:
         value = _TOO_LARGE - value
         return value if value < _SIGN_BIT else 0
     return value
-
-
-def key_hashes(topic: str, keys: Iterable[str]) -> list[int]:
-    """`key_hash` of each; faster when unique keys of one producer follow each other, as in a batch."""
-    hashes: list[int] = []
-    head, before = _NO_HEAD, 0  # the piece the last unique key began with, and the hash of all up to its end
-    for key in keys:
-        if len(key) != _UNIQUE_KEY_LENGTH or not key.startswith(head):
-            hashes.append(key_hash(topic, key))
-            of_topic, of_head = _topics_before_unique_key.get(topic), _heads.get(key[:26])
-            if of_topic is not None and of_head is not None:
-                head, before = key[:26], of_topic + of_head
-            continue
-        try:
-            value = (before + _firsts[key[26:29]] + _seconds[key[29:]]) & MASK
-        except KeyError:
-            value = _of_any(topic, key)
-        hashes.append(value if value < _SIGN_BIT else (_TOO_LARGE - value) % _SIGN_BIT)
-    return hashes
 
 
 def _of_any(topic: str, key: str) -> int:

@@ -14,15 +14,16 @@ from typing import Final, TypeAlias
 
 from apogeemq.errors import StorageFailed
 from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from apogeemq.model.properties import KEY_SEPARATOR, KEYS, UNIQUE_KEY, decode_properties
+from apogeemq.model.properties import decode_properties
 from apogeemq.protocol.record import HEAD_SIZES, HOST_FLAGS, Record, encode_record
-from apogeemq.store.batch import batch_size, encode_batch, keys_of_batch
+from apogeemq.store.batch import EncodedBatch, batch_size
 from apogeemq.store.collecting import next_messages, wanted_messages
 from apogeemq.store.commit_log import CommitLog
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.consume_queue import ConsumeQueue
 from apogeemq.store.key_index import KeyIndex
 from apogeemq.store.mapped_file import MapCache, most_maps
+from apogeemq.store.message_marks import index_keys
 from apogeemq.store.results import BatchPart, GetStatus, Got, NewMessage, Put, PutBatch
 
 log = logging.getLogger(__name__)
@@ -162,8 +163,8 @@ class MessageStore:
     def put_batch(self, shared: NewMessage, parts: Sequence[BatchPart], now_ms: int) -> PutBatch:
         """Append the messages of a batch to one queue, all of them or, with OSError, none.
 
-        Body, properties, flag, tags code and keys are those of the parts, the rest is `shared`. They lie in one log
-        file; StorageFailed when they are too large for one.
+        Flag, body and properties, which must be UTF-8, are those of the parts, the rest is `shared`. They lie in one
+        log file; StorageFailed when they are too large for one.
         """
         topic, queue_id = shared.topic, shared.queue_id
         queue = self.queue(topic, queue_id)
@@ -173,22 +174,28 @@ class MessageStore:
         total_size = batch_size(shared, parts)
         physical_offset = self.log.claim(total_size)
         store_time = self.last_store_time = max(now_ms, self.last_store_time)
-        records, entries, offsets = encode_batch(shared, parts, physical_offset, first_offset, store_time)
-        self.log.put(records)
-        queue.append_many(entries, physical_offset + total_size)
+        batch = EncodedBatch(shared, parts, physical_offset, first_offset, store_time)
+        self.log.put(batch.records)
+        queue.append_many(batch.entries(), physical_offset + total_size)
         if self._is_indexed:
             try:
-                self.index.put_many(*keys_of_batch(topic, parts, offsets), store_time)
+                self.index.put_many(batch.key_hashes, batch.hashed_offsets, store_time)
             except OSError as error:
                 self._is_not_indexed(error)
         if self.waiting:
-            self._tell_of_batch(topic, queue_id, parts, first_offset, store_time)
-        return PutBatch(offsets, first_offset, total_size, store_time)
+            self._tell_of_batch(topic, queue_id, parts, batch.tags_codes, first_offset, store_time)
+        return PutBatch(batch.offsets, first_offset, total_size, store_time)
 
     def _tell_of_batch(
-        self, topic: str, queue_id: int, parts: Sequence[BatchPart], queue_offset: int, store_time: int
+        self,
+        topic: str,
+        queue_id: int,
+        parts: Sequence[BatchPart],
+        tags_codes: Sequence[int],
+        queue_offset: int,
+        store_time: int,
     ) -> None:
-        for _, _, properties, tags_code, _ in parts:
+        for (_, _, properties), tags_code in zip(parts, tags_codes, strict=True):
             waiter = self.waiting.get((topic, queue_id))
             if waiter is None:
                 return
@@ -293,12 +300,3 @@ class MessageStore:
         self.index.close()
         for queue in self.queues.values():
             queue.close()
-
-
-def index_keys(properties: dict[str, str]) -> list[str]:
-    """What a message is indexed by: its unique key, then each of its keys."""
-    unique, keys = properties.get(UNIQUE_KEY), properties.get(KEYS)
-    if not keys:
-        return [unique] if unique else []
-    several = [key for key in keys.split(KEY_SEPARATOR) if key] if KEY_SEPARATOR in keys else [keys]
-    return [unique, *several] if unique else several

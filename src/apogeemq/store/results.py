@@ -28,9 +28,8 @@ class NewMessage(msgspec.Struct, gc=False):
     keys: Sequence[str]
 
 
-# What one message of a batch has for itself: flag, body, properties, tags code, keys. All else is that of the
-# NewMessage it comes in.
-BatchPart: TypeAlias = tuple[int, bytes, bytes, int, Sequence[str]]
+# What one message of a batch has for itself: flag, body, properties. All else is that of the NewMessage it comes in.
+BatchPart: TypeAlias = tuple[int, bytes, bytes]
 
 
 class Put(msgspec.Struct, gc=False):

@@ -141,7 +141,7 @@ def test_a_store_that_is_not_writable(putting: Putting) -> None:
     )
     shared = message("T", 0, 0)
     with pytest.raises(RequestRefused, match="the broker's disk is full"):
-        putting.putter.put_batch(shared, [(0, b"b", b"", 0, [])])
+        putting.putter.put_batch(shared, [(0, b"b", b"")])
     putting.store.disk_problem = None
     putting.put()
 
@@ -151,13 +151,13 @@ def test_a_disk_without_room(putting: Putting, tmp_path: Path) -> None:
         refusal = putting.refused()
         assert (refusal.code, refusal.remark) == (ResponseCode.SYSTEM_ERROR, NO_ROOM_REMARK)
         with pytest.raises(RequestRefused, match="create mapped file failed"):
-            putting.putter.put_batch(message("T", 0, 0), [(0, b"b", b"", 0, [])])
+            putting.putter.put_batch(message("T", 0, 0), [(0, b"b", b"")])
     assert putting.put().physical_offset == 0
     assert putting.putter.failure_count == 2
 
 
 def test_a_batch_that_fits_no_file(putting: Putting) -> None:
-    parts: list[BatchPart] = [(0, bytes(900), b"", 0, []) for _ in range(100)]
+    parts: list[BatchPart] = [(0, bytes(900), b"") for _ in range(100)]
     with pytest.raises(RequestRefused, match="create mapped file failed"):
         putting.putter.put_batch(message("T", 0, 0), parts)
     assert putting.store.log.max_offset == 0

@@ -9,12 +9,11 @@ from apogeemq.model.flags import BORN_HOST_IPV6, STORE_HOST_IPV6
 from apogeemq.protocol.record import (
     MAGIC_V1,
     MAGIC_V2,
+    BatchRecords,
     decode_record,
     encode_record,
-    encode_records,
     is_intact,
     record_size,
-    shared_head,
     topic_part,
 )
 
@@ -85,9 +84,10 @@ def test_records_of_a_batch_are_the_same_as_single_ones() -> None:
         encode_record(size, topic, 3, n, 7 + n, 4096 * n, BORN_HOST_IPV6, 1, born, 2, stored, 4, 9, *bodies[n])
         for n, size in enumerate(sizes)
     ]
-    shared = shared_head(BORN_HOST_IPV6, 1, born, 2, stored, 4, 9)
-    messages = [(size, n, 7 + n, 4096 * n, *bodies[n]) for n, size in enumerate(sizes)]
-    assert encode_records(shared, topic, 3, messages) == b"".join(single)
+    records = BatchRecords(topic, 3, BORN_HOST_IPV6, 1, born, 2, stored, 4, 9)
+    for n, size in enumerate(sizes):
+        records.add(size, n, 7 + n, 4096 * n, *bodies[n])
+    assert records.joined() == b"".join(single)
     assert [len(record) for record in single] == sizes
 
 

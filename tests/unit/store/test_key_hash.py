@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from apogeemq.filter.tags import java_hash
 from apogeemq.store import key_hash as module
-from apogeemq.store.key_hash import key_hash, key_hashes
+from apogeemq.store.key_hash import key_hash
 
 topics = st.text(max_size=40)
 unique_keys = st.text("0123456789ABCDEF", min_size=32, max_size=32)
@@ -29,17 +29,6 @@ def test_of_any_keys(topic: str, key: str) -> None:
     assert key_hash(topic, key) == key_hash(topic, key) == plain(topic, key)
 
 
-@given(
-    st.lists(
-        st.builds(lambda head, tail: (head * 26)[:26] + tail, st.sampled_from("AB \xe9"), st.text(max_size=7))
-        | st.builds(lambda number: f"7F0000010FA018B4AAC2{number:012X}", st.integers(0, 2**40)),
-        max_size=12,
-    )
-)
-def test_of_many_keys(keys: list[str]) -> None:
-    assert key_hashes("batch", keys) == [plain("batch", key) for key in keys]
-
-
 def test_keys_that_share_pieces_with_others() -> None:
     for number in range(3000):
         key = f"7F0000010FA018B4AAC2{number * 7919:08X}{number * 31 & 0xFFFF:04X}"
@@ -53,7 +42,6 @@ def test_a_long_key() -> None:
 def test_a_hash_that_has_no_absolute_value_in_java_is_0() -> None:
     assert java_hash("T#197664kox") == -(2**31)
     assert key_hash("T", "197664kox") == 0
-    assert key_hashes("T", ["197664kox"]) == [0]
 
 
 def test_what_is_remembered_is_bounded() -> None:

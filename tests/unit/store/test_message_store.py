@@ -6,7 +6,7 @@ from apogeemq.filter.tags import java_hash
 from apogeemq.model.flags import TRANSACTION_COMMIT, TRANSACTION_PREPARED
 from apogeemq.protocol.record import decode_record
 from apogeemq.store.config import StoreConfig
-from apogeemq.store.message_store import MessageStore, index_keys
+from apogeemq.store.message_store import MessageStore
 from apogeemq.store.results import GetStatus, Got
 from tests.unit.store.conftest import LOG_FILE_SIZE, OpenStore, message
 
@@ -152,10 +152,3 @@ def test_many_queues_work_with_few_maps(open_store: OpenStore, config: StoreConf
     assert store.mapped_queue_file_count <= 5
     for queue_id in range(40):
         assert drain(store, "T", queue_id) == [b"%d" % number for number in range(queue_id, 200, 40)]
-
-
-def test_a_message_is_indexed_by_its_unique_key_and_each_of_its_keys() -> None:
-    assert index_keys({"UNIQ_KEY": "u", "KEYS": "a  b ", "TAGS": "t"}) == ["u", "a", "b"]
-    assert index_keys({"UNIQ_KEY": "u"}) == ["u"]
-    assert index_keys({"KEYS": "a"}) == ["a"]
-    assert index_keys({"KEYS": " "}) == index_keys({"KEYS": ""}) == index_keys({}) == []

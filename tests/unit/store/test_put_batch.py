@@ -15,7 +15,7 @@ from tests.unit.store.test_recovery import crash
 
 def put_batch(store: MessageStore, queue_id: int, numbers: range, now_ms: int = 0, body: bytes = b"") -> PutBatch:
     messages = [message("T", queue_id, number) for number in numbers]
-    parts = [(m.flag, body or m.body, m.properties, m.tags_code, m.keys) for m in messages]
+    parts = [(m.flag, body or m.body, m.properties) for m in messages]
     return store.put_batch(messages[0], parts, now_ms)
 
 
@@ -69,7 +69,8 @@ def test_a_batch_larger_than_a_queue_file_spans_several(open_store: OpenStore) -
 
 def test_messages_of_a_batch_may_have_many_keys_or_none(open_store: OpenStore) -> None:
     store = open_store()
-    parts = [(0, b"%d" % n, b"", 0, [f"k{n % 5}-{turn}" for turn in range(n % 4)]) for n in range(100)]
+    keys = [" ".join(f"k{n % 5}-{turn}" for turn in range(n % 4)) for n in range(100)]
+    parts = [(0, b"%d" % n, f"KEYS\x01{keys[n]}\x02".encode()) for n in range(100)]
     put = store.put_batch(message("T", 0, 0), parts, 1000)
     for number in range(5):
         for turn in range(3):

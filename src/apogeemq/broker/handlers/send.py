@@ -41,7 +41,7 @@ from apogeemq.protocol.record import HOST_FLAGS
 from apogeemq.protocol.remarks import FAQ_HINT
 from apogeemq.protocol.versions import V3_4_9
 from apogeemq.store.config import SYNC_FLUSH
-from apogeemq.store.message_store import index_keys
+from apogeemq.store.message_marks import index_keys
 from apogeemq.store.results import BatchPart, NewMessage, Put
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import BUSY_REMARK, Dispatcher, Reply
@@ -243,18 +243,16 @@ class SendHandlers:
     def _batch_parts(self, body: bytes) -> list[BatchPart]:
         """The messages as they are: the broker adds nothing to the properties of a batch."""
         try:
-            messages = decode_batch(body)
-            if not messages:
-                raise _illegal("the batch holds no message")
-            parts: list[BatchPart] = []
-            for flag, part_body, encoded in messages:
-                if b"\0" in encoded:
-                    self._putter.check_zeros(encoded)
-                properties = decode_properties(encoded.decode())
-                tags = properties.get(names.TAGS)
-                parts.append((flag, part_body, encoded, java_hash(tags) if tags else 0, index_keys(properties)))
+            parts = decode_batch(body)
+            for _, _, properties in parts:
+                if b"\0" in properties:
+                    self._putter.check_zeros(properties)
+                if not properties.isascii():
+                    properties.decode()
         except (ProtocolError, UnicodeDecodeError) as error:
             raise _illegal(f"the batch is malformed: {error}") from None
+        if not parts:
+            raise _illegal("the batch holds no message")
         return parts
 
     # -- checks that most messages pass by -------------------------------------------------------------------

@@ -30,7 +30,7 @@ from apogeemq.protocol.record import Record
 from apogeemq.protocol.remarks import FAQ_HINT
 from apogeemq.protocol.versions import V3_4_9
 from apogeemq.store.config import SYNC_FLUSH
-from apogeemq.store.message_store import index_keys
+from apogeemq.store.message_marks import index_keys
 from apogeemq.store.results import NewMessage
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import Dispatcher, Reply

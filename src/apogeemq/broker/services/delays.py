@@ -19,7 +19,8 @@ from apogeemq.model.delays import DelayLevels
 from apogeemq.model.properties import decode_properties
 from apogeemq.model.topics import SCHEDULE_TOPIC, topic_problem
 from apogeemq.protocol.record import Record
-from apogeemq.store.message_store import MessageStore, index_keys
+from apogeemq.store.message_marks import index_keys
+from apogeemq.store.message_store import MessageStore
 from apogeemq.store.results import NewMessage
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,65 @@
+"""Tags and keys of messages, told from properties that were not decoded, are those of decoded ones."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from apogeemq.filter.tags import java_hash
+from apogeemq.model.properties import decode_properties
+from apogeemq.store.key_hash import key_hash
+from apogeemq.store.message_marks import BatchMarks, index_keys
+
+unique_keys = st.builds(lambda number: f"7F0000010FA018B4AAC2{number:012X}", st.integers(0, 2**40)) | st.text(
+    "0123456789ABCDEF", min_size=31, max_size=33
+)
+odd_texts = st.text("AKEYSTG_UNIQ\x01\x02é😀 ", max_size=40)
+names = st.sampled_from(["UNIQ_KEY", "KEYS", "TAGS", "MYKEYS", "XTAGS", "WAIT", "NOT_UNIQ_KEY", ""])
+entries = st.builds(lambda name, value: f"{name}\x01{value}\x02", names, unique_keys | odd_texts)
+usual = st.builds(lambda key, tag: f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02TAGS\x01{tag}\x02", unique_keys, odd_texts)
+properties = usual | st.lists(entries | odd_texts, max_size=5).map("".join)
+
+
+@given(st.text(max_size=20), st.lists(properties, max_size=8))
+@example("T", ["UNIQ_KEY\x01" + "A" * 32, "UNIQ_KEY\x01" + "A" * 32 + "\x02", "UNIQ_KEY\x01" + "A" * 32 + "B\x02"])
+@example("T", ["TAGS\x01a\x02UNIQ_KEY\x01" + "A" * 32 + "\x02TAGS\x01b\x02"])
+@example("T", ["UNIQ_KEY\x01" + "A" * 32 + "\x02UNIQ_KEY\x01" + "B" * 32 + "\x02"])
+@example("T", ["UNIQ_KEY\x01" + "A" * 32 + "\x02", "UNIQ_KEY\x01" + "A" * 28 + "\x02ABC\x02"])
+@example("T", ["TAGS\x01\x02UNIQ_KEY\x01" + "A" * 32 + "\x02", "xTAGS\x01t\x02UNIQ_KEY\x01" + "A" * 32 + "\x02"])
+def test_of_a_batch(topic: str, batch: list[str]) -> None:
+    marks = BatchMarks(topic)
+    hashes: list[int] = []
+    offsets: list[int] = []
+    codes = [marks.add(text.encode(), number, hashes, offsets) for number, text in enumerate(batch)]
+    decoded = [decode_properties(text) for text in batch]
+    keys = [(number, key) for number, one in enumerate(decoded) for key in index_keys(one)]
+    assert codes == [java_hash(one.get("TAGS", "")) for one in decoded]
+    assert hashes == [key_hash(topic, key) for _, key in keys]
+    assert offsets == [number for number, _ in keys]
+
+
+def test_a_hash_that_has_no_absolute_value_in_java_is_0() -> None:
+    """Found by trying: together with the topic this key has the hash -2**31."""
+    key = lowest_hash_key()
+    hashes: list[int] = []
+    assert java_hash(f"T#{key}") == -(2**31)
+    BatchMarks("T").add(f"UNIQ_KEY\x01{key}\x02".encode(), 0, hashes, [])
+    assert hashes == [key_hash("T", key)] == [0]
+
+
+def lowest_hash_key() -> str:
+    """32 characters; the last seven are digits of the rest to the base 31, each a character of its own."""
+    head = "A" * 25
+    rest = (2**31 - (java_hash(f"T#{head}") * 31**7) - sum(65 * 31**power for power in range(7))) % 2**32
+    digits = []
+    for _ in range(7):
+        rest, digit = divmod(rest, 31)
+        digits.append(chr(65 + digit))
+    return head + "".join(reversed(digits))
+
+
+def test_keys_a_message_is_indexed_by() -> None:
+    assert index_keys({"UNIQ_KEY": "u", "KEYS": "a  b ", "TAGS": "t"}) == ["u", "a", "b"]
+    assert index_keys({"UNIQ_KEY": "u"}) == ["u"]
+    assert index_keys({"KEYS": "a"}) == ["a"]
+    assert index_keys({"KEYS": " "}) == index_keys({"KEYS": ""}) == index_keys({}) == []
