@@ -1,0 +1,94 @@
+"""`spark.read.format("rocketmq-store")`: the messages in a broker's store folder, read without the broker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from apogeemq.errors import StorageFailed
+from apogeemq.spark.cold.folder import OpenFile, opened
+from apogeemq.spark.cold.log_rows import LogRows
+from apogeemq.spark.cold.piece_scan import PieceScan
+from apogeemq.spark.cold.plan import tasks_of
+from apogeemq.spark.cold.planning import Piece
+from apogeemq.spark.cold.push_down import narrowed
+from apogeemq.spark.cold.scan_options import ScanOptions
+from apogeemq.spark.source.schema import arrow_schema, columns_of, spark_schema
+
+log = logging.getLogger(__name__)
+
+
+class StoreDataSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq-store"
+
+    def schema(self) -> StructType:
+        return spark_schema(ScanOptions.read(self.options).columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return StoreReader(ScanOptions.read(self.options), columns_of(schema))
+
+
+class StorePartition(InputPartition):
+    """Pieces of the log that follow each other."""
+
+    def __init__(self, pieces: tuple[Piece, ...]) -> None:
+        super().__init__(pieces)
+        self.pieces = pieces
+
+
+class StoreReader(DataSourceReader):
+    def __init__(self, options: ScanOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        wanted, rest = narrowed(self._options.wanted, filters)
+        self._options = msgspec.structs.replace(self._options, wanted=wanted)
+        return rest
+
+    def partitions(self) -> list[InputPartition]:
+        return [StorePartition(pieces) for pieces in tasks_of(self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, StorePartition):
+            return  # Spark's own, when there is nothing to read
+        rows = LogRows(arrow_schema(self._columns), self._options.wanted, self._options.broker)
+        for piece in partition.pieces:
+            yield from self._read_piece(piece, rows)
+
+    def _read_piece(self, piece: Piece, rows: LogRows) -> Iterator[pa.RecordBatch]:
+        try:
+            with opened(piece.file.folder, piece.file.name) as file:
+                yield from self._read_open(file, piece, rows)
+        except FileNotFoundError as error:
+            problem = f"{piece.file} was deleted before it could be read"
+            if not self._options.skips_damage:
+                raise StorageFailed(f"{problem} (option onCorrupt=skip goes on without it)") from error
+            log.warning("%s", problem)
+
+    def _read_open(self, file: OpenFile, piece: Piece, rows: LogRows) -> Iterator[pa.RecordBatch]:
+        options = self._options
+        scan = PieceScan(
+            piece,
+            lambda offset, length: file.read(offset - piece.file.start, length),
+            skips_damage=options.skips_damage,
+            checks_crc=options.checks_crc and "body" in self._columns,
+        )
+        for chunk, is_damaged in scan.chunks():
+            batch = rows.batch(chunk, is_damaged)
+            if batch.num_rows:
+                yield batch
+        if scan.damaged_bytes or scan.damaged_records:
+            log.warning(
+                "%s: passed over %d bytes without records and %d damaged messages",
+                piece.file,
+                scan.damaged_bytes,
+                scan.damaged_records,
+            )

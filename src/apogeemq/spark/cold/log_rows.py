@@ -1,0 +1,129 @@
+"""From records of a log to Arrow batches: those that are wanted, of all topics and queues at once. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from apogeemq.model.flags import TRANSACTION_MASK
+from apogeemq.protocol.record import Record
+from apogeemq.spark.cold.chunks import Chunk
+from apogeemq.spark.cold.wanted import NEVER_IN_QUEUE, Wanted
+from apogeemq.spark.reading.binary_fields import Indices, fields_of
+from apogeemq.spark.reading.property_table import PropertyTable, property_table
+from apogeemq.spark.reading.record_heads import Mask, RecordHeads
+from apogeemq.spark.reading.single_rows import RecordPlace, Row, batch_of_rows, single_rows
+from apogeemq.spark.reading.usual_rows import FROM_PROPERTIES, UsualRows
+from apogeemq.spark.source.ranges import OffsetRange
+
+_EVERY_OFFSET: Final = (-(2**63), 2**63 - 1)
+_OF_QUEUE: Final = ("topic", "broker", "queue_id")
+
+
+class LogRows:
+    """Makes the batches of one scan."""
+
+    def __init__(self, schema: pa.Schema, wanted: Wanted, broker: str | None) -> None:
+        self._schema = schema
+        self._wanted = wanted
+        self._broker = broker
+        self._needs_table = not FROM_PROPERTIES.isdisjoint(schema.names)
+        self._is_taken: dict[bytes, bool] = {}  # by topic
+
+    def batch(self, chunk: Chunk, is_left_out: Mask) -> pa.RecordBatch:
+        """In the order of the log."""
+        numbers = np.flatnonzero(self._is_wanted(chunk) & ~is_left_out)
+        heads = chunk.heads if len(numbers) == len(chunk) else chunk.heads.only(numbers)
+        table, is_irregular = self._table(heads)
+        singles = [number for number, record in chunk.others.items() if not is_left_out[number] and self._takes(record)]
+        if is_irregular is not None:
+            singles += numbers[is_irregular].tolist()
+            heads, numbers = heads.only(~is_irregular), numbers[~is_irregular]
+        usual = self._batch_of_usual(heads, table)
+        if not singles:
+            return usual
+        rows = _single_rows(chunk, sorted(singles))
+        single = self._with_broker(batch_of_rows(rows, self._schema))
+        order = np.argsort(np.concatenate((numbers, [row.number for row in rows])), kind="stable")
+        return pa.concat_batches((usual, single)).take(pa.array(order))
+
+    # -- which -----------------------------------------------------------------------------------------------
+
+    def _is_wanted(self, chunk: Chunk) -> Mask:
+        """Of the usual records."""
+        wanted = self._wanted
+        codes, topics = chunk.topics
+        is_wanted: Mask = np.zeros(len(chunk), np.bool_)
+        takes = np.array([self._takes_topic(topic) for topic in topics], np.bool_)
+        is_wanted[chunk.is_usual] = takes[codes] if len(takes) else False
+        if wanted.is_bounded_in_time:
+            times = chunk.heads.int64("store_time")
+            if wanted.start_ms is not None:
+                is_wanted &= times >= wanted.start_ms
+            if wanted.end_ms is not None:
+                is_wanted &= times < wanted.end_ms
+        if not wanted.is_internal_wanted:
+            is_wanted &= ~np.isin(chunk.heads.int32("system_flag") & TRANSACTION_MASK, NEVER_IN_QUEUE)
+        return is_wanted
+
+    def _takes_topic(self, topic: bytes) -> bool:
+        found = self._is_taken.get(topic)
+        if found is None:
+            found = self._is_taken[topic] = self._wanted.takes_topic(topic.decode(errors="replace"))
+        return found
+
+    def _takes(self, record: Record) -> bool:
+        return (
+            self._takes_topic(record.topic)
+            and self._wanted.takes_time(record.store_time)
+            and self._wanted.takes_flag(record.system_flag)
+        )
+
+    # -- rows ------------------------------------------------------------------------------------------------
+
+    def _table(self, heads: RecordHeads) -> tuple[PropertyTable | None, Mask | None]:
+        """The properties, and of which records they must be read one by one."""
+        if not self._needs_table:
+            return None, None
+        found = property_table(heads.data, heads.property_starts, heads.ends)
+        is_irregular: Mask | None = None
+        places: Indices = np.arange(len(heads))
+        while not isinstance(found, PropertyTable):
+            if is_irregular is None:
+                is_irregular = np.zeros(len(heads), np.bool_)
+            is_irregular[places[found]] = True
+            places = places[~found]
+            rest = heads.only(places)
+            found = property_table(rest.data, rest.property_starts, rest.ends)
+        return found, is_irregular
+
+    def _batch_of_usual(self, heads: RecordHeads, table: PropertyTable | None) -> pa.RecordBatch:
+        of_queue = {
+            "topic": lambda: fields_of(heads.data, heads.topic_starts + 1, heads.property_starts - 2, pa.string()),
+            "broker": lambda: pa.nulls(len(heads), pa.string()),
+            "queue_id": lambda: pa.array(heads.int32("queue_id")),
+        }
+        rest = pa.schema([field for field in self._schema if field.name not in _OF_QUEUE])
+        span = OffsetRange("", "", 0, *_EVERY_OFFSET)
+        others = UsualRows(heads, [span], np.array([len(heads)]), table).batch(rest)
+        columns = [of_queue[name]() if name in of_queue else others.column(name) for name in self._schema.names]
+        return self._with_broker(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def _with_broker(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        place = self._schema.get_field_index("broker")
+        if place < 0:
+            return batch
+        text = pa.scalar(self._broker, pa.string())
+        return batch.set_column(place, self._schema.field(place), pa.repeat(text, batch.num_rows))
+
+
+def _single_rows(chunk: Chunk, numbers: Sequence[int]) -> list[Row]:
+    places: list[RecordPlace] = []
+    for number in numbers:
+        record = chunk.record(number)
+        span = OffsetRange(record.topic.decode(errors="replace"), "", record.queue_id, *_EVERY_OFFSET)
+        places.append(RecordPlace(number, span, chunk.position_of(number)))
+    return single_rows(chunk.data, places)
