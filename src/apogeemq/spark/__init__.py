@@ -20,10 +20,12 @@ FILTER_PUSH_DOWN: Final = "spark.sql.python.filterPushdown.enabled"
 def register(spark: SparkSession) -> None:
     """Make the formats known to this session. ConfigError where Spark or Arrow are missing."""
     require_extra()
+    from apogeemq.spark.cold.data_source import StoreDataSource
+    from apogeemq.spark.routes.data_source import RoutesDataSource
     from apogeemq.spark.source.data_source import RocketMQDataSource
 
     spark.conf.set(FILTER_PUSH_DOWN, "true")
-    for source in (RocketMQDataSource,):
+    for source in (RocketMQDataSource, RoutesDataSource, StoreDataSource):
         spark.dataSource.register(source)
 
 
