@@ -73,11 +73,11 @@ class Chunk:
     def record(self, number: int) -> Record:
         return self.others.get(number) or decode_record(self.data, self.position_of(number))
 
-    # -- what only checksums and texts show; when no more of them is left out ----------------------------------
+    # -- what only checksums and texts show ------------------------------------------------------------------
 
     @cached_property
     def topics(self) -> tuple[Indices, list[bytes]]:
-        """Of the usual records: for each the number of its topic, and the topics."""
+        """Of the usual records: for each the number of its topic, and the topics. After the last `keep`."""
         heads = self.heads if self.is_usual.all() else self.heads.only(self.is_usual)
         texts = fields_of(heads.data, heads.topic_starts + 1, heads.property_starts - 2, pa.binary())
         encoded = texts.dictionary_encode()
@@ -94,24 +94,14 @@ class Chunk:
             is_strange[number] = not _can_be_topic(record.topic)
         return is_strange
 
-    def damaged_bodies(self) -> Mask:
-        """Records whose body is not the one that was stored."""
-        is_damaged = np.zeros(len(self), np.bool_)
-        view = memoryview(self.data)
-        starts, ends = self.heads.body_starts.tolist(), self.heads.topic_starts.tolist()
-        for number, (start, end, expected) in enumerate(zip(starts, ends, self._checksums(), strict=True)):
-            if crc32(view[start:end]) & CRC_MASK != expected:
-                is_damaged[number] = True
-        for number, record in self.others.items():
-            is_damaged[number] = not is_intact(record)
-        return is_damaged
-
-    def _checksums(self) -> list[int]:
-        every_byte: npt.NDArray[Any] = np.ndarray(
-            (max(len(self.data) - _CRC_SIZE + 1, 0),), ">u4", self.data, strides=(1,)
-        )
-        checksums: list[int] = every_byte[self._positions[:-1] + _CRC_AT].tolist()
-        return checksums
+    def has_intact_body(self, numbers: Indices) -> Mask:
+        """Of these of the usual records: whether the body is the one that was stored."""
+        view, heads = memoryview(self.data), self.heads.only(numbers)
+        bodies = zip(heads.body_starts.tolist(), heads.topic_starts.tolist(), strict=True)
+        found = np.array([crc32(view[start:end]) for start, end in bodies], np.uint32)
+        every_byte: npt.NDArray[Any] = np.ndarray((len(view) - _CRC_SIZE + 1,), ">u4", self.data, strides=(1,))
+        is_intact: Mask = (found & CRC_MASK) == every_byte[self._positions[numbers] + _CRC_AT]
+        return is_intact
 
     def is_torn(self, number: int) -> bool:
         """Whether a record at the very end of the log may not have been written to its end."""

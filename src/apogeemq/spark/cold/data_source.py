@@ -59,7 +59,9 @@ class StoreReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, StorePartition):
             return  # Spark's own, when there is nothing to read
-        rows = LogRows(arrow_schema(self._columns), self._options.wanted, self._options.broker)
+        options = self._options
+        checks_crc = options.checks_crc and "body" in self._columns
+        rows = LogRows(arrow_schema(self._columns), options.wanted, options.broker, checks_crc=checks_crc)
         for piece in partition.pieces:
             yield from self._read_piece(piece, rows)
 
@@ -74,15 +76,13 @@ class StoreReader(DataSourceReader):
             log.warning("%s", problem)
 
     def _read_open(self, file: OpenFile, piece: Piece, rows: LogRows) -> Iterator[pa.RecordBatch]:
-        options = self._options
         scan = PieceScan(
             piece,
             lambda offset, length: file.read(offset - piece.file.start, length),
-            skips_damage=options.skips_damage,
-            checks_crc=options.checks_crc and "body" in self._columns,
+            skips_damage=self._options.skips_damage,
         )
-        for chunk, is_damaged in scan.chunks():
-            batch = rows.batch(chunk, is_damaged)
+        for chunk in scan.chunks():
+            batch = rows.batch(chunk, scan.pass_over)
             if batch.num_rows:
                 yield batch
         if scan.damaged_bytes or scan.damaged_records:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from apogeemq.model.flags import TRANSACTION_MASK
-from apogeemq.protocol.record import Record
+from apogeemq.protocol.record import Record, is_intact
 from apogeemq.spark.cold.chunks import Chunk
 from apogeemq.spark.cold.wanted import NEVER_IN_QUEUE, Wanted
 from apogeemq.spark.reading.binary_fields import Indices, fields_of
@@ -26,19 +26,25 @@ _OF_QUEUE: Final = ("topic", "broker", "queue_id")
 class LogRows:
     """Makes the batches of one scan."""
 
-    def __init__(self, schema: pa.Schema, wanted: Wanted, broker: str | None) -> None:
+    def __init__(self, schema: pa.Schema, wanted: Wanted, broker: str | None, *, checks_crc: bool) -> None:
         self._schema = schema
         self._wanted = wanted
         self._broker = broker
+        self._checks_crc = checks_crc
         self._needs_table = not FROM_PROPERTIES.isdisjoint(schema.names)
         self._is_taken: dict[bytes, bool] = {}  # by topic
 
-    def batch(self, chunk: Chunk, is_left_out: Mask) -> pa.RecordBatch:
-        """In the order of the log."""
-        numbers = np.flatnonzero(self._is_wanted(chunk) & ~is_left_out)
+    def batch(self, chunk: Chunk, pass_over: Callable[[int], None]) -> pa.RecordBatch:
+        """In the order of the log. `pass_over` is told the physical offsets of messages that are damaged."""
+        is_wanted, others = self._is_wanted(chunk), {n: one for n, one in chunk.others.items() if self._takes(one)}
+        for number in self._damaged(chunk, np.flatnonzero(is_wanted), others):
+            pass_over(chunk.base + chunk.position_of(number))
+            is_wanted[number] = False
+            others.pop(number, None)
+        numbers = np.flatnonzero(is_wanted)
         heads = chunk.heads if len(numbers) == len(chunk) else chunk.heads.only(numbers)
         table, is_irregular = self._table(heads)
-        singles = [number for number, record in chunk.others.items() if not is_left_out[number] and self._takes(record)]
+        singles = list(others)
         if is_irregular is not None:
             singles += numbers[is_irregular].tolist()
             heads, numbers = heads.only(~is_irregular), numbers[~is_irregular]
@@ -49,6 +55,14 @@ class LogRows:
         single = self._with_broker(batch_of_rows(rows, self._schema))
         order = np.argsort(np.concatenate((numbers, [row.number for row in rows])), kind="stable")
         return pa.concat_batches((usual, single)).take(pa.array(order))
+
+    def _damaged(self, chunk: Chunk, usual: Indices, others: Mapping[int, Record]) -> list[int]:
+        """Those with a topic that cannot be, wanted or not, and of the wanted those with another body."""
+        damaged: set[int] = set(np.flatnonzero(chunk.strange_topics()).tolist())
+        if self._checks_crc:
+            damaged.update(usual[~chunk.has_intact_body(usual)].tolist())
+            damaged.update(number for number, record in others.items() if not is_intact(record))
+        return sorted(damaged)
 
     # -- which -----------------------------------------------------------------------------------------------
 

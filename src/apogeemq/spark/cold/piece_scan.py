@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import Final
 
-import numpy as np
-
 from apogeemq.errors import ProtocolError, StorageFailed
 from apogeemq.protocol.record import (
     BLANK,
@@ -28,7 +26,7 @@ from apogeemq.protocol.record import (
 )
 from apogeemq.spark.cold.chunks import Chunk
 from apogeemq.spark.cold.planning import Piece
-from apogeemq.spark.reading.record_heads import MIN_RECORD_SIZE, Mask
+from apogeemq.spark.reading.record_heads import MIN_RECORD_SIZE
 
 log = logging.getLogger(__name__)
 
@@ -53,17 +51,16 @@ class _Next(Enum):
 class PieceScan:
     """`damaged_bytes` and `damaged_records` count what was passed over."""
 
-    def __init__(self, piece: Piece, read: ReadLog, *, skips_damage: bool, checks_crc: bool) -> None:
+    def __init__(self, piece: Piece, read: ReadLog, *, skips_damage: bool) -> None:
         self._piece = piece
         self._read = read
         self._skips_damage = skips_damage
-        self._checks_crc = checks_crc
         self._last_time = 0  # at which a message was stored
         self.damaged_bytes = 0
         self.damaged_records = 0
 
-    def chunks(self) -> Iterator[tuple[Chunk, Mask]]:
-        """Records, and which of them are damaged and to be left out. Raises StorageFailed."""
+    def chunks(self) -> Iterator[Chunk]:
+        """The whole records, in order. Raises StorageFailed."""
         position, length = self._piece.start, CHUNK_SIZE
         while position < self._piece.end:
             asked = min(length, self._piece.end - position)
@@ -75,7 +72,7 @@ class PieceScan:
             after = self._after(chunk, following)
             if len(chunk):
                 self._last_time = chunk.record(len(chunk) - 1).store_time
-                yield chunk, self._damaged(chunk)
+                yield chunk
             if after is None:
                 return
             position, length = after, CHUNK_SIZE
@@ -173,19 +170,13 @@ class PieceScan:
             return None
         return record if is_intact(record) else None
 
-    def _damaged(self, chunk: Chunk) -> Mask:
-        """Records that are whole, but not what was stored."""
-        is_damaged = chunk.strange_topics()
-        if self._checks_crc:
-            is_damaged |= chunk.damaged_bodies()
-        for number in np.flatnonzero(is_damaged).tolist():
-            offset = chunk.base + chunk.position_of(number)
-            problem = f"{self._piece.file} is damaged: the message at offset {offset} is not what was stored"
-            if not self._skips_damage:
-                raise StorageFailed(f"{problem} (option onCorrupt=skip leaves it out)")
-            log.warning("%s", problem)
-            self.damaged_records += 1
-        return is_damaged
+    def pass_over(self, offset: int) -> None:
+        """A record is whole, but not what was stored. Raises StorageFailed if that is not to be passed over."""
+        problem = f"{self._piece.file} is damaged: the message at offset {offset} is not what was stored"
+        if not self._skips_damage:
+            raise StorageFailed(f"{problem} (option onCorrupt=skip leaves it out)")
+        log.warning("%s", problem)
+        self.damaged_records += 1
 
 
 def _first_magic(data: bytes, start: int) -> int:

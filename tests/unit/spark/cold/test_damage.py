@@ -209,8 +209,7 @@ class GrowingLog:
         """How many records there are."""
         file = LogFile("memory", f"{0:020d}", 0, len(self.data))
         piece = Piece(file, 0, len(self.data), True)
-        found = PieceScan(piece, self.read, skips_damage=False, checks_crc=True)
-        return sum(len(chunk) for chunk, _ in found.chunks())
+        return sum(map(len, PieceScan(piece, self.read, skips_damage=False).chunks()))
 
 
 def test_what_is_being_written_is_not_damage(filled: Filled) -> None:
