@@ -52,7 +52,8 @@ class Plan:
     views: Views
     checks: dict[str, Checks]
     queries: list[QueryPlan]
-    frames: dict[str, DataFrame]  # all views, without the rows that break rules
+    raw: dict[str, DataFrame]  # all views, before their rules
+    frames: dict[str, DataFrame]  # and without the rows that break them
 
 
 def make_plan(spec: PipelineSpec, session: SparkSession, source_options: SourceOptions | None = None) -> Plan:
@@ -83,7 +84,7 @@ class _Planning:
         for query in queries:
             for sink in query.sinks:
                 self._check_sink(sink, query)
-        return Plan(self._spec, self._views, self._checks, queries, self._frames)
+        return Plan(self._spec, self._views, self._checks, queries, self._raw, self._frames)
 
     def _put(self, where: str, view: str, make: Callable[[], DataFrame]) -> None:
         from pyspark.errors import PySparkException

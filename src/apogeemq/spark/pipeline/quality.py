@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -69,13 +70,22 @@ def passing(frame: DataFrame, checks: Checks | None) -> DataFrame:
     return frame.drop(MALFORMED)
 
 
-def broken_counts(frame: DataFrame, checks: Checks) -> tuple[int, dict[str, int]]:
-    """How many rows there are, and how many break each rule."""
+class BrokenCounts(msgspec.Struct, frozen=True):
+    rows: int  # all of them
+    by_rule: dict[str, int]
+    dead_letters: int  # rows that break a rule whose rows become dead letters
+
+
+def broken_counts(frame: DataFrame, checks: Checks) -> BrokenCounts:
+    """One pass over the rows."""
     from pyspark.sql import functions as sql
 
     counts = [sql.count_if(_is_broken(rule)).alias(f"rule{number}") for number, rule in enumerate(checks.rules)]
-    row = frame.agg(sql.count(sql.lit(1)).alias("rows"), *counts).collect()[0]
-    return row["rows"], {rule.name: row[f"rule{number}"] for number, rule in enumerate(checks.rules)}
+    dead = [_is_broken(rule) for rule in checks.rules if rule.action is Action.DEAD_LETTER]
+    is_dead = reduce(lambda one, other: one | other, dead, sql.lit(False))
+    row = frame.agg(sql.count(sql.lit(1)).alias("rows"), sql.count_if(is_dead).alias("dead"), *counts).collect()[0]
+    by_rule = {rule.name: int(row[f"rule{number}"]) for number, rule in enumerate(checks.rules)}
+    return BrokenCounts(int(row["rows"]), by_rule, int(row["dead"]))
 
 
 def dead_letters(frame: DataFrame, checks: Checks, pipeline: str) -> DataFrame:

@@ -1,0 +1,100 @@
+"""The checkpoint folder of a pipeline: Spark's checkpoints by query, in generations.
+
+::
+
+    CHECKPOINT/pipeline.json          which generation is in use, its id, and since when it reads
+    CHECKPOINT/0001/QUERY/            Spark's own
+    CHECKPOINT/0001/QUERY.SINK/       the ledger of a topic sink
+    CHECKPOINT/batch.json             of a pipeline without streams: its last run
+
+A replay begins a new generation; the old one stays, and so does what sinks have.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from apogeemq.errors import ConfigError
+from apogeemq.spark.pipeline.hadoop_files import HadoopFolder
+from apogeemq.spark.pipeline.spec import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+_FILE: Final = "pipeline.json"
+_BATCH: Final = "batch.json"
+_STARTS: Final = frozenset(("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"))
+
+
+class Generation(msgspec.Struct, frozen=True):
+    pipeline: str
+    number: int
+    id: str  # part of the ids of messages: another generation writes other messages
+    starting_ms: int | None = None  # where streams begin; None: where the file says
+
+
+class BatchRun(msgspec.Struct, frozen=True):
+    epoch: int
+    is_done: bool
+
+
+class Checkpoint:
+    """One pipeline's folder. Raises StorageFailed; ConfigError when it is another pipeline's."""
+
+    def __init__(self, spark: SparkSession, path: str, pipeline: str) -> None:
+        self._folder = HadoopFolder(spark, path)
+        self._pipeline = pipeline
+        self.path = self._folder.folder
+        self.generation = self._current() or self._begin(1, None)
+
+    def query_folder(self, query: str) -> str:
+        return f"{self.path}/{self.generation.number:04d}/{query}"
+
+    def query_id(self, query: str) -> str:
+        return f"{self._pipeline}-{self.generation.id}-{query}"
+
+    def begin_anew(self, starting_ms: int) -> None:
+        """From the next start of queries on."""
+        self.generation = self._begin(self.generation.number + 1, starting_ms)
+
+    def begin_batch(self) -> int:
+        """The epoch of this run: that of the last run, if that was not finished."""
+        last = self._read(_BATCH, BatchRun)
+        epoch = 0 if last is None else last.epoch + 1 if last.is_done else last.epoch
+        self._folder.replace(_BATCH, msgspec.json.encode(BatchRun(epoch, False)))
+        return epoch
+
+    def end_batch(self, epoch: int) -> None:
+        self._folder.replace(_BATCH, msgspec.json.encode(BatchRun(epoch, True)))
+
+    def source_options(self, source: Source) -> Mapping[str, str]:
+        """The source's options, with the start of this generation where it has one."""
+        starting_ms = self.generation.starting_ms
+        if starting_ms is None or not source.is_stream or source.format != "rocketmq":
+            return source.options
+        kept = {name: value for name, value in source.options.items() if name.lower() not in _STARTS}
+        return {**kept, "startingTimestamp": str(starting_ms)}
+
+    def _current(self) -> Generation | None:
+        found = self._read(_FILE, Generation)
+        if found is not None and found.pipeline != self._pipeline:
+            raise ConfigError(f"the checkpoint {self.path} is of the pipeline {found.pipeline}, not {self._pipeline}")
+        return found
+
+    def _begin(self, number: int, starting_ms: int | None) -> Generation:
+        begun = Generation(self._pipeline, number, uuid.uuid4().hex[:16], starting_ms)
+        self._folder.replace(_FILE, msgspec.json.encode(begun))
+        return begun
+
+    def _read(self, name: str, kind: type[StructT]) -> StructT | None:
+        data = self._folder.read(name) or self._folder.read(f"{name}.next")
+        try:
+            return msgspec.json.decode(data, type=kind) if data else None
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"{self.path}/{name} cannot be read: {error}") from None

@@ -1,0 +1,167 @@
+"""How far a pipeline is: what Spark reports of epochs, put together into a status to be kept and shown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class State(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"  # after the epochs that are being done
+    STOPPED = "stopped"  # by a person
+    FINISHED = "finished"  # all there was has been done
+    FAILED = "failed"
+
+    @property
+    def is_over(self) -> bool:
+        return self in (State.STOPPED, State.FINISHED, State.FAILED)
+
+
+class SourceStatus(msgspec.Struct, frozen=True):
+    description: str
+    start: Any = None  # offsets as the source writes them
+    end: Any = None
+    latest: Any = None
+    lag: int | None = None  # None: the source does not say
+
+
+class EpochCounts(msgspec.Struct, frozen=True):
+    """What the runner itself counted in one epoch."""
+
+    rows: int | None = None
+    sinks: Mapping[str, int] = {}
+    broken: Mapping[str, int] = {}  # rows by "view.rule"
+    dead_letters: int = 0
+
+
+class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    sinks: Mapping[str, int] = {}  # rows written since the start, by sink
+    epoch: int = -1
+    epochs: int = 0
+    rows: int = 0  # read since the start
+    total: int | None = None  # of a bounded run: rows there are to read
+    rows_per_second: float = 0.0
+    lag: int | None = None
+    broken: Mapping[str, int] = {}
+    dead_letters: int = 0
+    sources: list[SourceStatus] = []
+    is_active: bool = True
+    error: str | None = None
+
+
+class PipelineStatus(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    state: State
+    file: str = ""
+    process: int = 0
+    host: str = ""
+    master: str = ""
+    checkpoint: str = ""
+    log_file: str = ""
+    is_bounded: bool = False
+    started_ms: int = 0
+    updated_ms: int = 0
+    queries: list[QueryStatus] = []
+    error: str | None = None
+
+    @property
+    def rows(self) -> int:
+        return sum(query.rows for query in self.queries)
+
+    @property
+    def rows_per_second(self) -> float:
+        return sum(query.rows_per_second for query in self.queries)
+
+    @property
+    def dead_letters(self) -> int:
+        return sum(query.dead_letters for query in self.queries)
+
+    @property
+    def lag(self) -> int | None:
+        known = [query.lag for query in self.queries if query.lag is not None]
+        return sum(known) if known else None
+
+
+def after_progress(status: QueryStatus, progress: Mapping[str, Any]) -> QueryStatus:
+    """With one progress report of Spark's, as its JSON. Several of one epoch come while nothing happens."""
+    sources = [_source(source) for source in progress.get("sources", [])]
+    lags = [source.lag for source in sources if source.lag is not None]
+    rows = _rows(progress, sources)
+    return msgspec.structs.replace(
+        status,
+        epoch=max(status.epoch, int(progress.get("batchId", -1))),
+        rows_per_second=float(progress.get("processedRowsPerSecond") or 0.0) if rows else 0.0,
+        lag=sum(lags) if lags else None,
+        total=status.total if status.total is not None else _total(sources),
+        sources=sources,
+    )
+
+
+def after_epoch(status: QueryStatus, epoch: int, counts: EpochCounts) -> QueryStatus:
+    """With one epoch that has been written."""
+    return msgspec.structs.replace(
+        status,
+        epoch=epoch,
+        epochs=status.epochs + 1,
+        sinks=_added(status.sinks, counts.sinks),
+        broken=_added(status.broken, counts.broken),
+        dead_letters=status.dead_letters + counts.dead_letters,
+    )
+
+
+def epoch_rows(progress: Mapping[str, Any]) -> int:
+    """Rows that the epoch of a report has read."""
+    return _rows(progress, [_source(source) for source in progress.get("sources", [])])
+
+
+def distance(start: Any, end: Any) -> int | None:
+    """How far two offsets of one source are apart: the sum over their numbers. None when they have none.
+
+    A queue that only the end knows is new: it has been read from nowhere, and counts as a whole.
+    """
+    if isinstance(end, bool) or isinstance(start, bool):
+        return None
+    if isinstance(end, int):
+        return max(0, end - start) if isinstance(start, int) else end
+    if not isinstance(end, dict):
+        return None
+    known = start if isinstance(start, dict) else {}
+    parts = [part for key, value in end.items() if (part := distance(known.get(key), value)) is not None]
+    return sum(parts) if parts else None
+
+
+def _total(sources: list[SourceStatus]) -> int | None:
+    """Rows there are to read, as the first report of a run tells it."""
+    known = [found for source in sources if (found := distance(source.start, source.latest)) is not None]
+    return sum(known) if known else None
+
+
+def _source(found: Mapping[str, Any]) -> SourceStatus:
+    end, latest = found.get("endOffset"), found.get("latestOffset")
+    lag = distance(end, latest) if end is not None and latest is not None else None
+    return SourceStatus(str(found.get("description", "")), found.get("startOffset"), end, latest, lag)
+
+
+def _rows(progress: Mapping[str, Any], sources: list[SourceStatus]) -> int:
+    """Spark counts a row each time it is read, and an epoch may read its rows more than once; offsets do not lie."""
+    rows = int(progress.get("numInputRows") or 0)
+    if not sources or any(source.start is None for source in sources):
+        return rows
+    between = [distance(source.start, source.end) for source in sources]
+    known = [found for found in between if found is not None]
+    return min(rows, sum(known)) if len(known) == len(sources) else rows
+
+
+def _added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {key: one.get(key, 0) + other.get(key, 0) for key in dict.fromkeys(_keys(one, other))}
+
+
+def _keys(*mappings: Mapping[str, int]) -> Iterator[str]:
+    for mapping in mappings:
+        yield from mapping

@@ -1,0 +1,128 @@
+"""The state folder of pipelines on this machine: what each is doing, its lock, its wish to stop, its logs.
+
+::
+
+    ~/.apogee/pipelines/NAME/       (APOGEE_PIPELINES names another folder than ~/.apogee/pipelines)
+        status.json                 replaced whole whenever something has happened
+        lock                        held by the process that runs the pipeline
+        stop                        there while somebody wants it to stop
+        logs/                       Spark's
+        checkpoint/                 where the file names no other
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from apogeemq.errors import ConfigError, StorageFailed
+from apogeemq.runtime.atomic_file import write_atomically
+from apogeemq.runtime.folder_lock import FolderLock
+from apogeemq.spark.pipeline.progress import PipelineStatus, State
+from apogeemq.spark.pipeline.text.problems import hint
+
+VARIABLE: Final = "APOGEE_PIPELINES"
+
+_STATUS: Final = "status.json"
+_STOP: Final = "stop"
+
+
+def states_folder(environment: Mapping[str, str] | None = None) -> Path:
+    named = (os.environ if environment is None else environment).get(VARIABLE)
+    return Path(named).expanduser() if named else Path.home() / ".apogee" / "pipelines"
+
+
+def known_states(folder: Path) -> Iterator[StateFolder]:
+    """Of pipelines that have run here, by name."""
+    if folder.is_dir():
+        for path in sorted(folder.iterdir()):
+            if (path / _STATUS).is_file():
+                yield StateFolder(path)
+
+
+def find_state(folder: Path, name: str) -> StateFolder:
+    """ConfigError unless a pipeline of this name has run here."""
+    known = {state.name: state for state in known_states(folder)}
+    if name not in known:
+        raise ConfigError(f"no pipeline {name} has run here ({folder}){hint(name, known)}")
+    return known[name]
+
+
+class StateFolder:
+    """Of one pipeline. The one who runs it holds the lock; anybody may read, and ask it to stop."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._lock = FolderLock(self.path)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint"
+
+    def acquire(self) -> None:
+        """ConfigError when the pipeline is running."""
+        try:
+            self._lock.acquire()
+        except StorageFailed as error:
+            status = self.read() if (self.path / _STATUS).exists() else None
+            who = f" as process {status.process}" if status is not None and not status.state.is_over else ""
+            raise ConfigError(f"the pipeline {self.name} is running{who}: {error}") from None
+        self.clear_stop()
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def is_held(self) -> bool:
+        """Whether a process runs the pipeline at this moment."""
+        other = FolderLock(self.path)
+        try:
+            other.acquire()
+        except StorageFailed:
+            return True
+        other.release()
+        return False
+
+    def write(self, status: PipelineStatus) -> None:
+        write_atomically(self.path / _STATUS, msgspec.json.encode(status), keep_previous=False)
+
+    def read(self) -> PipelineStatus:
+        """As it was last written. ConfigError when there is none that can be read."""
+        path = self.path / _STATUS
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=PipelineStatus)
+        except OSError as error:
+            raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"{path} is not a status: {error}") from None
+
+    def present(self) -> PipelineStatus:
+        """As it is: a process that ended without a word has failed."""
+        status = self.read()
+        if status.state.is_over or self.is_held():
+            return status
+        status = self.read()  # it may have ended, in order, between the two looks
+        if status.state.is_over:
+            return status
+        error = f"process {status.process} ended without a word; see {status.log_file}"
+        return msgspec.structs.replace(status, state=State.FAILED, error=error)
+
+    def ask_to_stop(self) -> None:
+        write_atomically(self.path / _STOP, b"", keep_previous=False)
+
+    def is_asked_to_stop(self) -> bool:
+        return (self.path / _STOP).exists()
+
+    def clear_stop(self) -> None:
+        (self.path / _STOP).unlink(missing_ok=True)
