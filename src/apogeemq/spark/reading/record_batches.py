@@ -28,7 +28,7 @@ class Pulled(NamedTuple):
     """Records of one queue as answers brought them, and the offsets that are wanted: others are left out."""
 
     span: OffsetRange
-    answers: Sequence[bytes]
+    answers: list[bytes]
 
 
 class Decoded(NamedTuple):

@@ -1,0 +1,63 @@
+"""Ranges of offsets as Arrow batches, read by one task of an executor straight from the brokers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from apogeemq.blocking.background import background_loop
+from apogeemq.errors import ApogeeError, DataLost, ProtocolError
+from apogeemq.filter.subscriptions import subscription_of
+from apogeemq.spark.cluster import cluster_of
+from apogeemq.spark.connection import Connection
+from apogeemq.spark.reading.chunks import Chunk, ChunkFeed
+from apogeemq.spark.reading.pulling import SlotPuller
+from apogeemq.spark.reading.record_batches import Decoded, decode
+from apogeemq.spark.reading.slots import SlotSizes
+from apogeemq.spark.source.data_loss import LossRule
+from apogeemq.spark.source.message_filter import MessageFilter
+from apogeemq.spark.source.ranges import OffsetRange
+from apogeemq.spark.source.schema import arrow_schema
+
+
+def read_ranges(
+    connection: Connection,
+    group: str,
+    ranges: Sequence[OffsetRange],
+    columns: Sequence[str],
+    wanted: MessageFilter,
+    *,
+    fails_on_data_loss: bool = True,
+) -> Iterator[Any]:
+    """Batches of these columns, in the order of ranges and offsets. Closing it early ends the pulls.
+
+    Raises DataLost, unless told to go on; ApogeeError when a broker does not answer, for all attempts.
+    """
+    schema, rule = arrow_schema(columns), LossRule(fails_on_data_loss)
+    tags = subscription_of("", wanted.tags).tags_set or None
+    sizes = SlotSizes(is_filtered=not wanted.is_everything)
+    feed = ChunkFeed(SlotPuller(cluster_of(connection, group), wanted, sizes), ranges, sizes)
+    background = background_loop()
+    background.run(feed.start)
+    try:
+        while (chunk := background.run(feed.take)) is not None:
+            for loss in chunk.losses:
+                rule.report(loss)
+            decoded = _decoded(chunk, schema, tags, finds_missing=wanted.is_everything)
+            for gap in decoded.missing:
+                rule.report(DataLost(*gap, "the broker passed over them"))
+            if decoded.batch.num_rows:
+                yield decoded.batch
+    finally:
+        with contextlib.suppress(ApogeeError, RuntimeError):  # the process is ending: everything is stopped
+            background.begin(feed.stop)
+
+
+def _decoded(chunk: Chunk, schema: Any, tags: frozenset[str] | None, *, finds_missing: bool) -> Decoded:
+    try:
+        return decode(chunk.pulls, schema, tags, finds_missing=finds_missing)
+    except ProtocolError as error:
+        spans = "; ".join(f"{pull.span}" for pull in chunk.pulls[:3])
+        error.add_note(f"among the records of {spans}{' …' if len(chunk.pulls) > 3 else ''}")
+        raise

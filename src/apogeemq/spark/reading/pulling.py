@@ -1,0 +1,134 @@
+"""The pulls of one slot: one after the other until all of its offsets were answered, again after failures that pass."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from apogeemq.client import MessageQueue
+from apogeemq.errors import ApogeeError, DataLost, NoRoute, RemoteRefused, RouteCause
+from apogeemq.protocol.codes import ResponseCode
+from apogeemq.spark.cluster import Cluster
+from apogeemq.spark.reading.pull_outcome import NotThere, Outcome, outcome_of
+from apogeemq.spark.reading.record_batches import Pulled
+from apogeemq.spark.reading.slots import SlotSizes
+from apogeemq.spark.source.message_filter import MessageFilter
+from apogeemq.spark.source.ranges import OffsetRange
+
+log = logging.getLogger(__name__)
+
+_MAX_MESSAGES: Final = 1024  # of a pull; most brokers bring fewer
+_MAX_PULL_BYTES: Final = 1024 * 1024
+# A slot that holds so much is handed over as it is; the rest becomes a slot of its own.
+_MAX_SLOT_BYTES: Final = 2 * 1024 * 1024
+
+_NO_TOPIC: Final = frozenset((RouteCause.NO_AUTO_CREATION, RouteCause.NOT_YET))
+_NO_SUCH_FILTER: Final = "does not support"
+
+
+class SlotAnswers:
+    """What pulls of a slot brought, in the order of offsets. `rest` is what was not asked for."""
+
+    def __init__(self, slot: OffsetRange) -> None:
+        self.rest = slot
+        self.pulls: list[Pulled] = []
+        self.losses: list[DataLost] = []
+        self.size = 0
+
+    def add(self, outcome: Outcome, records: bytes) -> None:
+        offset = self.rest.start
+        until = min(outcome.next_offset, self.rest.end)
+        answered = self.rest._replace(end=until)
+        if outcome.why_lost:
+            self.losses.append(DataLost(*answered, outcome.why_lost))
+        elif self.pulls and self.pulls[-1].span.end == offset:
+            last = self.pulls[-1]
+            last.answers.append(records)
+            self.pulls[-1] = Pulled(last.span._replace(end=until), last.answers)
+        else:
+            self.pulls.append(Pulled(answered, [records]))
+        self.rest = self.rest._replace(start=until)
+        self.size += len(records)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.rest.start >= self.rest.end
+
+
+class SlotPuller:
+    """For the ranges of one task; runs in the loop."""
+
+    def __init__(self, cluster: Cluster, wanted: MessageFilter, sizes: SlotSizes) -> None:
+        self._connection = cluster.connection
+        self._consumer = cluster.consumer
+        self._wanted = wanted
+        self._sizes = sizes
+        self._ended: set[MessageQueue] = set()  # they had nothing more, for all attempts
+        self._complaints: dict[MessageQueue, int] = {}  # the offset whose failures are told; one speaks for all
+
+    async def pull(self, slot: OffsetRange) -> SlotAnswers:
+        """Raises ApogeeError when a broker does not answer, for all attempts."""
+        queue, answers = slot.queue, SlotAnswers(slot)
+        while not answers.is_complete and answers.size < _MAX_SLOT_BYTES:
+            offset = answers.rest.start
+            try:
+                outcome, records = await self._ask(queue, offset, slot.end)
+            except ApogeeError as error:
+                outcome, records = await self._ask_again(queue, offset, slot.end, error)
+            answers.add(outcome, records)
+            self._sizes.learn(outcome.next_offset - offset, len(records))
+        return answers
+
+    async def _ask(self, queue: MessageQueue, offset: int, end: int) -> tuple[Outcome, bytes]:
+        wanted = self._wanted
+        answer = await self._consumer.pull_raw(
+            *(queue, offset, min(end - offset, _MAX_MESSAGES), wanted.tags), sql=wanted.sql, max_bytes=_MAX_PULL_BYTES
+        )
+        return outcome_of(offset, answer, is_filtered=not wanted.is_everything), answer.records
+
+    # -- failures --------------------------------------------------------------------------------------------
+
+    async def _ask_again(self, queue: MessageQueue, offset: int, end: int, error: ApogeeError) -> tuple[Outcome, bytes]:
+        for delay in self._connection.retry_delays():
+            if not _may_pass(error) or queue in self._ended:
+                break
+            if self._complaints.setdefault(queue, offset) == offset:
+                log.warning("%s, from %d: %s; trying again in %g s", _named(queue), offset, error, delay)
+            await asyncio.sleep(delay)
+            try:
+                answer = await self._ask(queue, offset, end)
+            except ApogeeError as another:
+                error = another
+            else:
+                self._ended.discard(queue)
+                self._complaints.pop(queue, None)
+                return answer
+        return self._given_up(queue, offset, end, error), b""
+
+    def _given_up(self, queue: MessageQueue, offset: int, end: int, error: ApogeeError) -> Outcome:
+        """Messages that are not there are lost; everything else is a failure."""
+        if isinstance(error, NotThere) and error.next_offset is not None:
+            return Outcome(error.next_offset, str(error))
+        if isinstance(error, NotThere) or _says_no_topic(error):
+            self._ended.add(queue)
+            return Outcome(end, str(error))
+        error.add_note(f"while reading {_named(queue)} from {offset} to {end} (exclusive)")
+        raise error
+
+
+def _may_pass(error: ApogeeError) -> bool:
+    """A topic that is not known may be known again: a name server that has just begun knows none. A broker that does
+    not filter by SQL says so with a code that stands for anything."""
+    is_no_filter = isinstance(error, RemoteRefused) and _NO_SUCH_FILTER in (error.remark or "")
+    return error.retriable and not is_no_filter
+
+
+def _says_no_topic(error: ApogeeError) -> bool:
+    if isinstance(error, RemoteRefused):
+        return error.code == ResponseCode.TOPIC_NOT_EXIST
+    return isinstance(error, NoRoute) and error.cause in _NO_TOPIC
+
+
+def _named(queue: MessageQueue) -> str:
+    return f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id}"
