@@ -1,4 +1,5 @@
-"""A store folder written by Apache's broker opens in our store, after a clean stop and after `kill -9`."""
+"""A store folder written by Apache's broker opens in our store, after a clean stop and after `kill -9`; and a cold scan
+reads it as it lies there."""
 
 from __future__ import annotations
 
@@ -6,12 +7,14 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from apogeemq.errors import StorageFailed
 from apogeemq.filter.tags import java_hash
 from apogeemq.model.flags import COMPRESSED
 from apogeemq.protocol.record import Record, decode_record, is_intact
+from apogeemq.spark.cold.data_source import StoreDataSource
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.message_store import MessageStore
 from apogeemq.store.opening import OpenStore
@@ -45,9 +48,25 @@ def records_of(store: MessageStore, topic: str) -> list[Record]:
     return found
 
 
+def body_of(record: Record) -> bytes:
+    return zlib.decompress(record.body) if record.system_flag & COMPRESSED else record.body
+
+
 def number_of(record: Record) -> int:
-    body = zlib.decompress(record.body) if record.system_flag & COMPRESSED else record.body
-    return int(body.partition(b"-")[0])
+    return int(body_of(record).partition(b"-")[0])
+
+
+def scanned(root: Path) -> dict[str, list[tuple[int, int, bytes]]]:
+    """By topic: queue, offset and body of every message, as Spark's executors read the folder."""
+    source = StoreDataSource({"path": str(root), "maxBytesPerPartition": "200000"})
+    reader = source.reader(source.schema())
+    found: dict[str, list[tuple[int, int, bytes]]] = {}
+    for partition in reader.partitions():
+        for batch in reader.read(partition):
+            assert isinstance(batch, pa.RecordBatch)
+            for row in batch.to_pylist():
+                found.setdefault(row["topic"], []).append((row["queue_id"], row["queue_offset"], row["body"]))
+    return found
 
 
 @pytest.mark.timeout(300)  # a Java broker is slow to start and to stop on a busy machine
@@ -79,12 +98,16 @@ def test_every_message_of_apaches_store_is_found(
             fill.wait_for_output(f"^sent {MESSAGES}", timeout_s=120)
         broker.kill() if is_killed else broker.stop()
 
+    rows = scanned(tmp_path / "broker" / "store")  # before recovery brings anything into order
     store, result = open_copy(tmp_path / "broker" / "store")
     assert result.was_clean is not is_killed
+    assert rows.keys() == {f"fill-{topic}" for topic in range(TOPICS)}
     for topic in range(TOPICS):
         records = records_of(store, f"fill-{topic}")
         assert sorted(map(number_of, records)) == list(range(topic, MESSAGES, TOPICS))
         assert all(map(is_intact, records))
+        stored = [(record.queue_id, record.queue_offset, body_of(record)) for record in records]
+        assert sorted(rows[f"fill-{topic}"]) == sorted(stored)
     for number in (0, 1, 77, MESSAGES - 1):
         found = store.find_by_key(f"fill-{number % TOPICS}", f"k{number}", 0, 2**62, 10)
         assert number in map(number_of, found)
