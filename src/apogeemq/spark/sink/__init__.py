@@ -1,0 +1,1 @@
+"""Messages from Spark to RocketMQ."""

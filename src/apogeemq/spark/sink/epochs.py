@@ -1,0 +1,263 @@
+"""The topic sink that writes each epoch of a stream once, for `foreachBatch`.
+
+Each message has an id made of the query, the epoch and what tells its row apart. Before an epoch writes anything, the
+ledger beside the checkpoint has where the queues were. An epoch that comes again, after a crash at whatever moment,
+reads what is in the queues from there on and leaves it out; that writers of before are not still at work is seen to by
+`fence`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apogeemq.client import MessageQueue
+from apogeemq.errors import ApogeeError, ConfigError, NoRoute, RouteCause, Superseded, WrongState
+from apogeemq.model.topics import RETRY_PREFIX
+from apogeemq.spark.cluster import Cluster, cluster_of
+from apogeemq.spark.sink.columns import DELAY, DELIVER_AT, SinkColumns, check_columns
+from apogeemq.spark.sink.epoch_task import RESULT_SCHEMA, EpochPlan, fence_of, write_partition
+from apogeemq.spark.sink.fence import settle_seconds
+from apogeemq.spark.sink.ids import IdScope
+from apogeemq.spark.sink.ledger import EpochLedger, EpochRun, Folder, LastRun, Starts
+from apogeemq.spark.sink.plan_shape import mixing_step
+from apogeemq.spark.sink.read_back import read_back
+from apogeemq.spark.sink.write_options import WriteOptions, read_write_options
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark import Broadcast
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+_MISSING: Final = frozenset((RouteCause.NO_AUTO_CREATION, RouteCause.NOT_YET))
+_MADE_SECONDS: Final = 30.0
+_LOOK_AGAIN_SECONDS: Final = 0.2
+# Runs of one epoch that a driver tries before it gives up: brokers that were restarted under it, above all.
+_MAX_RUNS: Final = 3
+_PASSING: Final = (
+    *("Superseded", "SendFailed", "NoRoute", "ConnectFailed", "ConnectionLost", "RequestTimedOut"),
+    *("RemoteRefused", "NoNameServer"),
+)
+
+
+class EpochResult(NamedTuple):
+    """`is_replay`: the epoch had been begun before, `left_out` rows of it were in the topic already. One that had been
+    ended before is not written at all, and its rows are not counted."""
+
+    epoch: int
+    run: int
+    written: int
+    left_out: int
+    is_replay: bool
+
+
+class TopicSink:
+    """One sink of one query. `ledger` is a folder of its own beside the query's checkpoint, on any file system that
+    Spark reaches; it belongs to the checkpoint and is removed with it. Without a `query_id` the ledger has one."""
+
+    def __init__(self, spark: SparkSession, options: Mapping[str, str], query_id: str, ledger: str) -> None:
+        """ConfigError when an option is wrong."""
+        if getattr(spark, "_jvm", None) is None:
+            raise ConfigError("the topic sink needs a driver of its own: it cannot be used with Spark Connect")
+        self.options: WriteOptions = read_write_options(options)
+        if not self.options.topic and not self.options.topics:
+            raise ConfigError(
+                "option topic is missing; where rows name their topics themselves, option topics must list those there "
+                "may be: what was written to others could not be read back"
+            )
+        for topic in self._topics:
+            if topic.startswith(RETRY_PREFIX):
+                raise ConfigError(f"topic {topic} cannot be written once: brokers pass its messages on")
+        self._ledger = EpochLedger(_hadoop_folder(spark, ledger))
+        self._query_id = query_id or self.options.query_id or self._ledger.sink_id()
+        self.last_result: EpochResult | None = None
+
+    @property
+    def _topics(self) -> tuple[str, ...]:
+        return (self.options.topic,) if self.options.topic else self.options.topics
+
+    # -- before the first epoch ------------------------------------------------------------------------------
+
+    def check(self, df: DataFrame) -> SinkColumns:
+        """ConfigError when this DataFrame, of a stream or a batch of it, cannot be written once."""
+        columns = check_columns(df.schema, self.options, needs_ids=True)
+        if timed := sorted({DELAY, DELIVER_AT} & columns.present):
+            raise ConfigError(f"column {timed[0]} cannot be written once: brokers hide a message until it is due")
+        if not columns.id_columns:
+            self._check_positions(df, columns)
+        if df.sparkSession.conf.get("spark.speculation", "false") == "true":
+            raise ConfigError("spark.speculation is true: two tasks would write the same rows; set it to false")
+        return columns
+
+    def _check_positions(self, df: DataFrame, columns: SinkColumns) -> None:
+        needed = "name the columns that tell the rows of an epoch apart in option idColumns"
+        if not columns.position:
+            raise ConfigError(
+                "rows have no id: there are no columns topic (or source_topic), broker, queue_id and queue_offset of "
+                f"their source messages; keep them, or {needed}"
+            )
+        if (step := mixing_step(df)) is not None:
+            raise ConfigError(
+                f"rows have no id: after {step}, the place of a source message does not tell them apart; {needed}"
+            )
+
+    # -- an epoch --------------------------------------------------------------------------------------------
+
+    def write_epoch(self, df: DataFrame, epoch: int) -> int:
+        """When this returns, the topic has each row once; gives their number. Called with the same rows again, it
+        writes what is missing.
+
+        Raises ConfigError for rows it cannot write once, Superseded when another driver has taken over the query.
+        """
+        columns = self.check(df)
+        for runs_left in range(_MAX_RUNS - 1, -1, -1):
+            before = self._ledger.last()
+            if before is not None and before.entry.epoch > epoch:
+                raise WrongState(f"epoch {epoch} comes after epoch {before.entry.epoch}: the checkpoint was set back")
+            if before is not None and before.entry.epoch == epoch and before.rows is not None:
+                self.last_result = EpochResult(epoch, before.entry.run, 0, before.rows, is_replay=True)
+                return before.rows
+            entry = self._begin(epoch, before)
+            try:
+                result = self._write(df, columns, entry, before)
+            except Exception as error:
+                if not _may_pass(error) or not runs_left or not self._ledger.is_last(entry):
+                    raise
+                log.warning("epoch %d, run %d has failed and is tried again: %s", epoch, entry.run, _last_line(error))
+            else:
+                break
+        self._ledger.end(entry, result.written + result.left_out)
+        self.last_result = result
+        return result.written + result.left_out
+
+    @property
+    def _cluster(self) -> Cluster:
+        return cluster_of(self.options.connection, self._group)
+
+    @property
+    def _group(self) -> str:
+        topics = ",".join(self._topics)
+        return f"apogeemq-fence-{hashlib.blake2b(f'{self._query_id}/{topics}'.encode(), digest_size=8).hexdigest()}"
+
+    def _begin(self, epoch: int, before: LastRun | None) -> EpochRun:
+        run = before.entry.run + 1 if before is not None else 1
+        if before is not None and before.entry.epoch == epoch:
+            lost = self.options.lost_brokers
+            starts = {queue: at for queue, at in before.entry.queues().items() if queue.broker_name not in lost}
+        else:
+            starts = self._starts()
+        if not starts:
+            raise ConfigError(f"option lostBrokers names all brokers of {', '.join(self._topics)}")
+        return self._ledger.begin(epoch, run, starts)
+
+    def _starts(self) -> Starts:
+        """Where the queues are now. Those of brokers that do not answer are not written to in this epoch."""
+        cluster = self._cluster
+        queues = [queue for topic in self._topics for queue in cluster.run(partial(_made_queues, cluster, self, topic))]
+        asked = [queue for queue in queues if queue.broker_name not in self.options.lost_brokers]
+        answers = cluster.try_max_offsets(asked)
+        for queue, error in answers.failed.items():
+            log.warning("queue %d of %s is left out: %s", queue.queue_id, queue.broker_name, error)
+            if not answers.found:
+                raise error
+        return dict(answers.found)
+
+    def _write(self, df: DataFrame, columns: SinkColumns, entry: EpochRun, before: LastRun | None) -> EpochResult:
+        settle = settle_seconds(self.options.send_timeout_ms)
+        has_rivals = before is not None and not before.is_done
+        is_replay = before is not None and before.entry.epoch == entry.epoch
+        there, broker_starts = self._taken_over(entry, settle if has_rivals else 0.0, reads=is_replay)
+        plan = EpochPlan(
+            options=self.options,
+            columns=columns,
+            query_id=self._query_id,
+            group=self._group,
+            entry=entry,
+            settle_seconds=settle,
+            broker_starts=broker_starts,
+        )
+        context = df.sparkSession.sparkContext
+        shared = context.broadcast(b"".join(there)) if there else None
+        try:
+            rows = df.mapInArrow(_writer(plan, shared), RESULT_SCHEMA).collect()
+        finally:
+            if shared is not None:
+                shared.destroy()
+        written, left_out = sum(row.written for row in rows), sum(row.left_out for row in rows)
+        if is_replay:
+            log.warning("epoch %d was written before: %d rows left out, %d written", entry.epoch, left_out, written)
+        return EpochResult(entry.epoch, entry.run, written, left_out, is_replay)
+
+    def _taken_over(self, entry: EpochRun, settle: float, *, reads: bool) -> tuple[set[bytes], dict[str, str]]:
+        """Keep out the writers of before; give what they have written, and since when the brokers run."""
+        cluster = self._cluster
+        fence = fence_of(cluster, entry)
+
+        async def take_over() -> tuple[set[bytes], dict[str, str]]:
+            await cluster.retried(fence.open)
+            broker_starts = await cluster.retried(fence.starts)
+            await cluster.retried(lambda: fence.set_run(entry.run))
+            if settle:
+                log.warning("epoch %d, run %d: waiting %g s for writers of before", entry.epoch, entry.run, settle)
+                await asyncio.sleep(settle)
+                await cluster.retried(lambda: fence.check_run(entry.run))
+            tag = IdScope(self._query_id, entry.epoch).tag
+            return (await read_back(cluster, entry.queues(), tag) if reads else set()), broker_starts
+
+        return cluster.run(take_over)
+
+
+def _writer(
+    plan: EpochPlan, written: Broadcast[bytes] | None
+) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+    def write(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        yield from write_partition(plan, written, batches)
+
+    return write
+
+
+async def _made_queues(cluster: Cluster, sink: TopicSink, topic: str) -> tuple[MessageQueue, ...]:
+    """Those that can be written to; a topic that does not exist is made."""
+    consumer, deadline = cluster.consumer, time.monotonic() + _MADE_SECONDS
+    is_made = False
+    while True:
+        try:
+            return await cluster.retried(lambda: consumer.publish_queues(topic))
+        except NoRoute as error:
+            if error.cause not in _MISSING or time.monotonic() > deadline:
+                raise
+            if not is_made:
+                await cluster.retried(_creation(consumer.create_topic, topic, sink.options.topic_queues))
+                is_made = True
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def _creation(
+    create: Callable[..., Coroutine[Any, Any, None]], topic: str, queues: int
+) -> Callable[[], Coroutine[Any, Any, None]]:
+    return lambda: create(topic, queues)
+
+
+def _may_pass(error: Exception) -> bool:
+    """Errors of tasks come as texts."""
+    if isinstance(error, ApogeeError):
+        return error.retriable or isinstance(error, Superseded)
+    return any(f"apogeemq.errors.{name}" in str(error) for name in _PASSING)
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if "apogeemq.errors." in line]
+    return (lines or [str(error)])[-1].strip()[:500]
+
+
+def _hadoop_folder(spark: SparkSession, folder: str) -> Folder:
+    from apogeemq.spark.pipeline.hadoop_files import HadoopFolder
+
+    return HadoopFolder(spark, folder)
