@@ -42,6 +42,8 @@ class LogRows:
             is_wanted[number] = False
             others.pop(number, None)
         numbers = np.flatnonzero(is_wanted)
+        if not len(numbers) and not others:
+            return batch_of_rows((), self._schema)
         heads = chunk.heads if len(numbers) == len(chunk) else chunk.heads.only(numbers)
         table, is_irregular = self._table(heads)
         singles = list(others)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 from apogeemq.errors import ProtocolError, StorageFailed
@@ -53,7 +54,7 @@ def _heads(files: Sequence[LogFile], offsets: Iterable[int]) -> dict[int, Record
     found: dict[int, RecordHead] = {}
     waiting = sorted(offsets)
     for file in files:
-        own = [offset for offset in waiting if file.start <= offset < file.end]
+        own = waiting[bisect_left(waiting, file.start) : bisect_left(waiting, file.end)]
         if not own:
             continue
         with contextlib.suppress(FileNotFoundError), opened(file.folder, file.name) as open_file:
