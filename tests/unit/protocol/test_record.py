@@ -7,9 +7,12 @@ import pytest
 from apogeemq.errors import ProtocolError
 from apogeemq.model.flags import BORN_HOST_IPV6, STORE_HOST_IPV6
 from apogeemq.protocol.record import (
+    HEAD_SIZES,
     MAGIC_V1,
     MAGIC_V2,
+    MAX_HEAD_SIZE,
     BatchRecords,
+    decode_head,
     decode_record,
     encode_record,
     is_intact,
@@ -99,6 +102,21 @@ def test_hosts_may_be_ipv6(system_flag: int) -> None:
     record = decode_record(data)
     assert (record.born_host, record.store_host, record.body) == (born, stored, b"body")
     assert len(data) == record_size(system_flag, 3, 4, 4)
+
+
+@pytest.mark.parametrize("system_flag", [0, BORN_HOST_IPV6, STORE_HOST_IPV6, BORN_HOST_IPV6 | STORE_HOST_IPV6])
+def test_the_head_is_read_alone(system_flag: int) -> None:
+    born = bytes(20 if system_flag & BORN_HOST_IPV6 else 8)
+    stored = bytes(20 if system_flag & STORE_HOST_IPV6 else 8)
+    record = encode(system_flag=system_flag, born=born, stored=stored)
+    whole = decode_record(record)
+    head = decode_head(b"xx" + record[:MAX_HEAD_SIZE], 2)
+    assert (
+        head == (whole.size, whole.magic, whole.physical_offset, whole.store_time) == (len(record), MAGIC_V1, 4096, 2)
+    )
+    for wrong in (record[: HEAD_SIZES[system_flag] - 1], b"", bytes(200), record[1:]):
+        with pytest.raises(ProtocolError, match="record at 0"):
+            decode_head(wrong)
 
 
 def test_a_long_topic_makes_a_record_of_the_second_kind() -> None:
