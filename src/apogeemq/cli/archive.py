@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from apogeemq.cli.options import HELP_NAMES
 from apogeemq.errors import ConfigError
@@ -31,6 +29,8 @@ def compact(
 ) -> None:
     """Make large files of small ones, hour by hour. Safe beside the pipeline and beside readers, and to interrupt."""
     _check(archive)
+    from rich.console import Console
+
     from apogeemq.spark.jobs import archive as job
 
     console = Console(highlight=False)
@@ -61,6 +61,9 @@ def compact(
 def check(archive: Folder, master: Master = "local[*]") -> None:
     """Count what is there by topic: messages, duplicates, and offsets missing between the first and the last."""
     _check(archive)
+    from rich.console import Console
+    from rich.table import Table
+
     from apogeemq.spark.jobs import archive as job
 
     spark = job.session("ApogeeMQ archive", master)

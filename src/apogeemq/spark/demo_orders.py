@@ -37,6 +37,7 @@ class OrderProducer:
         self._thread = threading.Thread(target=self._run, name="orders", daemon=True)
         self.produced = 0  # a broker has said that it has them
         self.broken = 0  # among these
+        self.bells = 0  # messages in the topic that are no orders
         self.failures: list[str] = []
 
     def start(self, topics: Mapping[str, int]) -> None:
@@ -58,6 +59,7 @@ class OrderProducer:
         """Ends all windows: nothing is counted before its window has ended. After `stop`, once."""
         body = closing_bell(self._seed, _now_ms() + _BELL_AHEAD_MS)
         self._producer.send(self._topic, body, tags="bell")
+        self.bells += 1
 
     def close(self) -> None:
         self.stop()
@@ -113,6 +115,13 @@ class ProductRevenue(msgspec.Struct):
     last_revenue: Decimal = Decimal()
 
 
+class TopicFigures(msgspec.Struct, frozen=True):
+    name: str
+    brokers: tuple[str, ...]
+    queues: int
+    messages: int
+
+
 class RevenueReader:
     """Reads a topic of revenues as any program would, and counts the messages of others."""
 
@@ -143,13 +152,10 @@ class RevenueReader:
                 position = max(pulled.next_offset, position + 1)
             self._positions[queue] = position
 
-    def stored(self, topic: str) -> int:
-        """How many messages brokers have of a topic."""
-        queues = self._consumer.fetch_queues(topic)
-        return sum(self._consumer.max_offset(queue) - self._consumer.min_offset(queue) for queue in queues)
-
-    def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        return self._consumer.fetch_queues(topic)
+    def topic(self, name: str) -> TopicFigures:
+        queues = self._consumer.fetch_queues(name)
+        messages = sum(self._consumer.max_offset(queue) - self._consumer.min_offset(queue) for queue in queues)
+        return TopicFigures(name, tuple(sorted({queue.broker_name for queue in queues})), len(queues), messages)
 
     def _take(self, body: bytes) -> None:
         found = json.loads(body, parse_float=Decimal)

@@ -29,6 +29,7 @@ MAX_BYTES_A_RUN: Final = 64 * 1024**3
 MAX_FILES_A_RUN: Final = 20_000
 _MAX_TASKS: Final = 200
 _HOUR_MS: Final = 3_600_000
+_SINK_STAGING: Final = "_staging"
 
 # The names Spark gives to folders of a partition.
 _PLACE: Final = re.compile(r"topic=[^/]+/date=([0-9]{4}-[0-9]{2}-[0-9]{2})/hour=([0-9]{2})/[^/]+")
@@ -66,7 +67,8 @@ def compact(
         try:
             inputs = _next_inputs(archive, ledger, now_ms - delay_ms)
             if not inputs:
-                ledger.forget(now_ms - keep_ms, kept=_newest(archive))
+                if not _is_being_written(archive):
+                    ledger.forget(now_ms - keep_ms)
                 return done
             rows = _rewrite(spark, archive / RECENT, inputs, staging, target_bytes)
             run = ledger.commit(inputs, now_ms)
@@ -157,11 +159,9 @@ def _relative(path: Path, archive: Path) -> str:
     return str(path.relative_to(archive / RECENT))
 
 
-def _newest(archive: Path) -> frozenset[str]:
-    """Files of the last write: the sink may look for them when it starts again."""
-    times = {path: path.stat().st_mtime for path in visible_files(archive / RECENT)}
-    last = max(times.values(), default=0.0)
-    return frozenset(_relative(path, archive) for path, changed in times.items() if changed > last - _HOUR_MS / 1000)
+def _is_being_written(archive: Path) -> bool:
+    """Whether the sink is within an epoch, or was when it ended: then it may look for files it has put in place."""
+    return any((archive / RECENT / _SINK_STAGING).glob("*/*"))
 
 
 # -- rewriting -----------------------------------------------------------------------------------------------

@@ -124,22 +124,21 @@ class Ledger:
     def end(self) -> None:
         self._lock.release()
 
-    def forget(self, before_ms: int, kept: frozenset[str]) -> int:
-        """Delete inputs of runs before that time, but for those that are `kept`; gives how many.
+    def forget(self, before_ms: int) -> int:
+        """Delete the inputs of runs before that time, and the lines of these runs; gives how many files.
 
-        A run none of whose inputs is left is forgotten, too, but for the last, which carries the number.
+        The last run keeps its line: it carries the number.
         """
         removed = 0
         runs = self.runs()
         for run in runs:
             if run.time_ms >= before_ms:
                 continue
-            gone = [name for name in run.inputs if name not in kept]
-            for name in gone:
+            for name in run.inputs:
                 path = self.archive / RECENT / name
                 removed += path.exists()
                 path.unlink(missing_ok=True)
-            if len(gone) == len(run.inputs) and run is not runs[-1]:
+            if run is not runs[-1]:
                 self._path(run.number).unlink()
         return removed
 

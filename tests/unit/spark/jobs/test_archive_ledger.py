@@ -160,12 +160,12 @@ def test_replaced_files_are_deleted_later(tmp_path: Path) -> None:
     compact(tmp_path, names[:2], time_ms=1_000)
     compact(tmp_path, names, time_ms=5_000)
     ledger = Ledger(tmp_path)
-    assert ledger.forget(1_000, kept=frozenset()) == 0
-    assert ledger.forget(5_000, kept=frozenset(names[:1])) == 1
-    assert [(tmp_path / RECENT / name).exists() for name in names] == [True, False, True, True]
-    assert [run.number for run in ledger.runs()] == [1, 2]  # the first still has a file
-    assert ledger.forget(9_000, kept=frozenset()) == 3
+    assert ledger.forget(1_000) == 0
+    assert ledger.forget(5_000) == 2
+    assert [(tmp_path / RECENT / name).exists() for name in names] == [False, False, True, True]
     assert [run.number for run in ledger.runs()] == [2]
+    assert ledger.forget(9_000) == 2
+    assert [run.number for run in ledger.runs()] == [2]  # it carries the number
     assert rows_seen(tmp_path) == rows(8)
     names += fill(tmp_path, files=1, first=4)
     compact(tmp_path, names[4:], time_ms=9_000)

@@ -1,0 +1,85 @@
+"""`apogee demo`: the whole system at work on this machine, for as long as somebody watches."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Final
+
+import typer
+
+_LOOK_SECONDS: Final = 0.5
+_UNSETTLED, _INTERRUPTED = 1, 130
+
+
+def demo(
+    seconds: Annotated[
+        float, typer.Option(min=0, help="End by itself after so long, once the pipeline runs; 0: when interrupted.")
+    ] = 0.0,
+    rate: Annotated[float, typer.Option(min=1, max=5_000, help="Orders a second.")] = 200.0,
+) -> None:
+    """A name server, a broker, somebody who orders, and a pipeline on Spark that counts the revenue.
+
+    Ctrl-C ends it; then, or after --seconds, every order is accounted for. Status 0 only if none is missing.
+    """
+    with tempfile.TemporaryDirectory(prefix="apogeemq-demo-", ignore_cleanup_errors=True) as folder:
+        status = _demonstrate(Path(folder), seconds, rate)
+    raise typer.Exit(status)
+
+
+def _demonstrate(folder: Path, seconds: float, rate: float) -> int:
+    from apogeemq.spark import require_extra
+
+    require_extra()
+    from rich.console import Console
+
+    from apogeemq.cli.demo_view import account_table, shown
+    from apogeemq.spark.demo import Demonstration
+
+    console = Console(highlight=False)
+    with _interrupts() as wanted, shown(console) as face:
+        face.say("starting a name server and a broker")
+        with Demonstration(folder, orders_per_second=rate) as demonstration:
+            while not wanted.is_set() and not demonstration.has_failed:
+                figures = demonstration.figures()
+                face.show(figures)
+                if seconds and figures.seconds > seconds and demonstration.is_running:
+                    break
+                wanted.wait(_LOOK_SECONDS)
+            if wanted.is_set() and not demonstration.is_running:
+                face.say("interrupted before the pipeline had begun")
+                return _INTERRUPTED
+            account = demonstration.finish(face.show)
+            said = demonstration.said
+    console.print(account_table(account))
+    for problem in account.problems():
+        console.print(f"✗ {problem}", style="red", markup=False)
+    if not account.is_settled:
+        print(said, file=sys.stderr)
+    return 0 if account.is_settled else _UNSETTLED
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Set by the first Ctrl-C or SIGTERM; the second ends the process as it usually does."""
+    asked = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    except KeyboardInterrupt:
+        raise typer.Exit(_INTERRUPTED) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,145 @@
+"""The archive: every message once, in large files in the end, whoever reads and whatever is killed."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from apogeemq.blocking import Message
+from apogeemq.errors import StorageFailed
+from apogeemq.spark.jobs.archive import compact, coverage, coverage_by_topic, read_archive
+from tests.peers.process import Process, wait_for
+from tests.spark.ready import run_ready
+from tests.spark.worlds import World
+
+HOUR_MS = 3_600_000
+
+
+def later(hours: int = 3) -> int:
+    import time
+
+    return int(time.time() * 1000) + hours * HOUR_MS
+
+
+def bodies(spark: SparkSession, archive: Path) -> Counter[bytes]:
+    return Counter(bytes(row["body"]) for row in read_archive(spark, archive).select("body").collect())
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("[!._]*.parquet"))
+
+
+def expected(count: int) -> Counter[bytes]:
+    return Counter(b"no. %d" % number for number in range(count))
+
+
+def test_topics_become_files_by_hour_and_then_fewer_files(
+    spark: SparkSession, any_world: World, tmp_path: Path
+) -> None:
+    topic, other = any_world.topic("archived"), any_world.topic("archived")
+    archive = tmp_path / "archive"
+    given = {"name_server": any_world.address, "topics": f"{topic}|{other}", "archive": str(archive)}
+    for part in range(3):
+        any_world.fill(topic, (b"no. %d" % number for number in range(part * 100, part * 100 + 100)))
+        run_ready(spark, "archive", tmp_path / "state", **given)
+    any_world.send(Message(other, b"no. 300", tags="x", keys=["a", "b"], properties={"colour": "blue"}))
+    run_ready(spark, "archive", tmp_path / "state", **given)
+    small = files(archive / "recent")
+    assert {path.parent.parent.parent.name for path in small} == {f"topic={topic}", f"topic={other}"}
+    assert bodies(spark, archive) == expected(301)
+
+    assert compact(spark, archive) == []  # the hour is not over
+    (run,) = compact(spark, archive, now_ms=later())
+    hours = len({path.parent for path in small})
+    assert (run.files_before, run.files_after, run.rows) == (len(small), hours, 301)
+    assert len(small) > hours
+    assert bodies(spark, archive) == expected(301)
+    alone = spark.read.parquet(str(archive / "hours"))
+    assert alone.count() == 301
+    row = read_archive(spark, archive).where(f"topic = '{other}'").first()
+    assert row is not None
+    assert (row["tags"], row["keys"], row["properties"]["colour"], len(row["hour"])) == ("x", ["a", "b"], "blue", 2)
+    for found in coverage_by_topic(read_archive(spark, archive)).collect():
+        assert (found["duplicates"], found["missing"]) == (0, 0)
+
+
+@pytest.fixture
+def filled(spark: SparkSession, tmp_path: Path) -> Path:
+    """Sixty small files of three topics and two hours, 600 rows; topics with names that files cannot have."""
+    archive = tmp_path / "archive"
+    rows = spark.range(600).selectExpr(
+        "concat('%RETRY%group', id % 3) AS topic",
+        "'2026-11-16' AS date",
+        "format_string('%02d', id % 2 + 6) AS hour",
+        "'broker-a' AS broker",
+        "CAST(id % 4 AS INT) AS queue_id",
+        "id DIV 12 AS queue_offset",
+        "CAST(concat('no. ', id) AS BINARY) AS body",
+    )
+    rows.repartition(10).write.partitionBy("topic", "date", "hour").parquet(str(archive / "recent"))
+    assert len(files(archive / "recent")) == 60
+    return archive
+
+
+def test_large_hours_are_split_by_queue_and_sorted(spark: SparkSession, filled: Path) -> None:
+    size = sum(path.stat().st_size for path in files(filled / "recent")) // 6
+    (run,) = compact(spark, filled, target_bytes=size // 2)
+    assert 6 < run.files_after <= 6 * 3
+    for path in files(filled / "hours"):
+        places = spark.read.parquet(str(path)).select("broker", "queue_id", "queue_offset").collect()
+        assert places == sorted(places)
+    assert bodies(spark, filled) == expected(600)
+    assert {row["rows"] for row in coverage(read_archive(spark, filled)).collect()} == {50}
+
+
+def test_small_files_go_away_later(spark: SparkSession, filled: Path) -> None:
+    now_ms = later()
+    compact(spark, filled, now_ms=now_ms)
+    compact(spark, filled, now_ms=now_ms + 47 * HOUR_MS)
+    assert len(files(filled / "recent")) == 60
+    attempt = filled / "recent" / "_staging" / "kept" / "00000009-abc"
+    attempt.mkdir(parents=True)
+    compact(spark, filled, now_ms=now_ms + 49 * HOUR_MS)
+    assert len(files(filled / "recent")) == 60, "the sink is within an epoch"
+    attempt.rmdir()
+    compact(spark, filled, now_ms=now_ms + 49 * HOUR_MS)
+    assert files(filled / "recent") == []
+    assert bodies(spark, filled) == expected(600)
+
+
+def test_a_folder_without_messages_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(StorageFailed, match="has no messages"):
+        read_archive(spark, tmp_path)
+    assert compact(spark, tmp_path) == []
+
+
+@pytest.fixture
+def compactor(filled: Path) -> Iterator[Process]:
+    """`apogee archive compact`, as a person runs it."""
+    command = (sys.executable, "-m", "apogeemq.cli.main", "archive", "compact", str(filled), "--master", "local[1]")
+    process = Process(command, name="compact", work_dir=filled.parent / "work")
+    yield process
+    process.kill()
+
+
+def test_a_compaction_that_is_killed_costs_nothing(spark: SparkSession, filled: Path, compactor: Process) -> None:
+    """Once while it writes, once when its run has just come to count; then one is let through."""
+    own = filled / "_compaction"
+    for moment in ("staging/*/_temporary", "runs/*.json"):
+        compactor.launch()
+        wait_for(lambda: any(own.glob(moment)), f"{moment} is there", timeout_s=90, interval_s=0.001)  # noqa: B023
+        compactor.kill()
+        assert bodies(spark, filled) == expected(600)
+        if files(filled / "hours"):
+            alone = Counter(bytes(row["body"]) for row in spark.read.parquet(str(filled / "hours")).collect())
+            assert alone <= expected(600)
+    compactor.launch()
+    assert compactor.wait(timeout_s=90) == 0, compactor.tail()
+    assert bodies(spark, filled) == expected(600)
+    assert spark.read.parquet(str(filled / "hours")).count() == 600
+    assert not any((own / "staging").glob("*/**/*.parquet"))

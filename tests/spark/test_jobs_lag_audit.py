@@ -1,0 +1,99 @@
+"""The audit: what was produced, stored and consumed, and what is missing or there twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from apogeemq.blocking import Message, PullConsumer, PullOptions
+from apogeemq.model.properties import UNIQUE_KEY, encode_properties
+from apogeemq.model.topics import AUTO_CREATE_TOPIC
+from apogeemq.protocol.codes import RequestCode, ResponseCode
+from apogeemq.protocol.fields import write_fields
+from apogeemq.protocol.headers import broker as headers
+from tests.spark.ready import run_ready
+from tests.spark.worlds import World
+
+
+def report(spark: SparkSession, path: Path) -> list[dict[str, Any]]:
+    return [row.asDict() for row in spark.read.parquet(str(path)).collect()]
+
+
+def audited(spark: SparkSession, world: World, tmp_path: Path, topics: str, groups: str = "") -> Path:
+    out = tmp_path / "out"
+    given = {"name_server": world.address, "topics": topics, "groups": groups, "out": str(out)}
+    run_ready(spark, "lag-audit", tmp_path / "state", **given)
+    return out
+
+
+def test_topics_and_groups(spark: SparkSession, any_world: World, tmp_path: Path) -> None:
+    topic, group, idle = any_world.topic("audited"), any_world.name("group"), any_world.name("group")
+    any_world.fill(topic, (b"no. %d" % number for number in range(90)))
+    consumed: dict[int, int] = {}
+    with PullConsumer(any_world.address, group, options=PullOptions(joins_group=False)) as consumer:
+        for number, queue in enumerate(any_world.queues(topic)):
+            consumed[number] = min(number, consumer.max_offset(queue))
+            consumer.update_consume_offset(queue, consumed[number])
+    out = audited(spark, any_world, tmp_path, topic, f"{group}, {idle}")
+
+    (row,) = report(spark, out / "topics")
+    assert (row["topic"], row["produced"], row["stored"], row["duplicates"]) == (topic, 90, 90, 0)
+    assert 0 <= row["latency_ms_half"] <= row["latency_ms_95"] <= row["latency_ms_99"] <= row["latency_ms_most"]
+    queues = report(spark, out / "queues")
+    assert sum(row["stored"] for row in queues) == 90
+    assert {row["missing_offsets"] for row in queues} == {0}
+    assert report(spark, out / "duplicates") == []
+
+    rows = [row for row in report(spark, out / "groups") if row["topic"] == topic]
+    of_group = [row for row in rows if row["group"] == group]
+    assert sum(row["consumed"] for row in of_group) == sum(consumed.values())
+    assert sum(row["waiting"] for row in of_group) == 90 - sum(consumed.values())
+    for row in of_group:
+        assert row["has_begun"]
+        assert (row["oldest_waiting_seconds"] is None) == (row["waiting"] == 0)
+    of_idle = [row for row in rows if row["group"] == idle]
+    assert [row["has_begun"] for row in of_idle] == [False] * len(any_world.queues(topic))
+    assert sum(row["waiting"] for row in of_idle) == 90
+
+
+def test_messages_that_are_there_twice_and_numbers_that_are_missing(
+    spark: SparkSession, world: World, tmp_path: Path
+) -> None:
+    """A producer of one process sends to two topics; of one of them, seen alone, numbers are missing."""
+    topic, elsewhere = world.topic("gaps"), world.topic("elsewhere")
+    for number in range(12):
+        world.producer.send(elsewhere if number in (4, 5, 9) else topic, b"no. %d" % number)
+    out = audited(spark, world, tmp_path, topic)
+    (row,) = report(spark, out / "producers")
+    assert (row["stored"], row["missing"], row["gaps"]) == (9, 3, 2)
+    (both,) = report(spark, audited(spark, world, tmp_path / "both", f"{topic}|{elsewhere}") / "producers")
+    assert (both["stored"], both["missing"], both["gaps"]) == (12, 0, 0)
+
+
+def test_a_message_stored_twice_was_produced_once(spark: SparkSession, any_world: World, tmp_path: Path) -> None:
+    """As after an answer that was lost: its producer sends it again, with the id it had."""
+    topic = any_world.topic("twice")
+    sent = any_world.send(Message(topic, b"once"), Message(topic, b"again"))
+    header = headers.SendMessage(
+        topic=topic,
+        queue_id=1,
+        system_flag=0,
+        born_time=1_794_787_200_000,
+        flag=0,
+        producer_group="audit",
+        default_topic=AUTO_CREATE_TOPIC,
+        default_queue_nums=2,
+        properties=encode_properties({UNIQUE_KEY: sent[1].message_id}),
+    )
+    answer = any_world.ask_broker(1, RequestCode.SEND_MESSAGE_V2, write_fields(header), b"again")
+    assert answer.code == ResponseCode.SUCCESS
+    out = audited(spark, any_world, tmp_path, topic)
+    (row,) = report(spark, out / "topics")
+    assert (row["produced"], row["stored"], row["duplicates"]) == (2, 3, 1)
+    (twice,) = report(spark, out / "duplicates")
+    assert (twice["msg_id"], twice["copies"]) == (sent[1].message_id, 2)
+    first = sent[1].queue
+    assert f"{first.broker_name}:{first.queue_id}:{sent[1].queue_offset}" in twice["places"]
+    assert any(place.startswith("broker-b:1:") for place in twice["places"])
