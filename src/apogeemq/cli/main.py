@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from apogeemq import __version__
-from apogeemq.cli import archive, broker, demo, namesrv
+from apogeemq.cli import archive, broker, namesrv, pipeline, spark
+from apogeemq.cli.demo.command import demo
 from apogeemq.cli.options import HELP_NAMES
 from apogeemq.errors import ApogeeError
 
@@ -25,7 +26,7 @@ app.command(name="broker")(broker.start)
 app.add_typer(archive.app, name="archive")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(spark.app, name="spark")
-app.command(name="demo")(demo.demo)
+app.command(name="demo")(demo)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,5 +1,5 @@
 """The demonstration: servers, somebody who orders, the pipeline `orders` on a Spark of this machine, and an account of
-every order at the end. `apogeemq.cli.demo` shows it.
+every order at the end. `apogee demo` shows it.
 
 Servers and pipeline are processes of their own; everything they keep is in one folder.
 """

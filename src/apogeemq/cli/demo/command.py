@@ -39,7 +39,7 @@ def _demonstrate(folder: Path, seconds: float, rate: float) -> int:
     require_extra()
     from rich.console import Console
 
-    from apogeemq.cli.demo_view import account_table, shown
+    from apogeemq.cli.demo.view import account_table, shown
     from apogeemq.spark.demo import Demonstration
 
     console = Console(highlight=False)

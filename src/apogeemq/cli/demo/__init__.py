@@ -1,0 +1,1 @@
+"""The demonstration: its command, and what it shows."""
