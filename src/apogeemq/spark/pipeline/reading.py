@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
+import tomllib
 from collections.abc import Mapping
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -31,6 +32,15 @@ def read_pipeline(
 def read_parameters(path: Path | str) -> dict[str, Parameter]:
     file = find_pipeline(path)
     return declared_parameters(_text_of(file), str(file))
+
+
+def read_description(path: Path | str) -> str:
+    """What a pipeline does, in its own words; of a file that cannot be read, nothing."""
+    try:
+        head = tomllib.loads(_text_of(find_pipeline(path))).get("pipeline")
+    except (ConfigError, tomllib.TOMLDecodeError):
+        return ""
+    return str(head.get("description", "")) if isinstance(head, dict) else ""
 
 
 def find_pipeline(path: Path | str) -> Path:

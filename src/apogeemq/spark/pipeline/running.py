@@ -166,12 +166,12 @@ class _Run:
         epoch = checkpoint.begin_batch()
         sinks = list(self._spec.sinks.values())
         writers = self._writers(session, checkpoint, "batch", sinks)
-        for name in self._spec.sources:
-            # Read once: what is read twice may have grown, and sinks would not agree.
-            plan.raw[name].persist()
+        kept = [plan.raw[name] for name in self._spec.sources] if len(sinks) + 2 * len(plan.checks) > 1 else []
+        for frame in kept:  # what is read twice may have grown meanwhile, and sinks would not agree
+            frame.persist()
         running.add_epoch(epoch, write_views(plan, list(plan.checks), plan.raw, *writers, epoch))
-        for name in self._spec.sources:
-            plan.raw[name].unpersist()
+        for frame in kept:
+            frame.unpersist()
         checkpoint.end_batch(epoch)
         running.is_active = False
         running.look()

@@ -47,3 +47,12 @@ def private_session(spec: PipelineSpec, spark: SparkSession) -> SparkSession:
     for path in spec.py_files:
         session.sparkContext.addPyFile(path)
     return session
+
+
+def end_java_at_once() -> None:
+    """For a person who does not want to wait any longer: whatever Spark is doing here ends unfinished."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None:
+        process.kill()

@@ -56,7 +56,7 @@ def values(parameters: Mapping[str, Parameter], given: Mapping[str, str], proble
         if value is None:
             what = f" ({parameter.help})" if parameter.help else ""
             problems.add((PARAMS, name), f"the parameter {name}{what} is not given: --param {name}=…")
-            value = ""
+            value = f"<{name}>"  # so that what follows from it is not said as well
         result[name] = value
     return result
 

@@ -1,0 +1,1 @@
+"""What the commands of `apogee pipeline` do and show."""

@@ -1,0 +1,210 @@
+"""What `apogee pipeline list`, `status` and `stop` do and show, and what is seen of a pipeline while it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from rich.console import Console, Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from apogeemq.spark.pipeline.progress import PipelineStatus, QueryStatus
+    from apogeemq.spark.pipeline.status import StateFolder
+
+_LOOK_SECONDS: Final = 0.2
+_STYLES: Final = {"running": "green", "finished": "green", "failed": "red", "stopping": "yellow", "starting": "cyan"}
+
+
+# -- list ----------------------------------------------------------------------------------------------------
+
+
+def show_list(folder: Path | None, *, as_json: bool) -> None:
+    from apogeemq.spark.pipeline.reading import read_description, ready_pipelines
+    from apogeemq.spark.pipeline.status import known_states
+
+    ready = {name: read_description(path) for name, path in ready_pipelines().items()}
+    statuses = [state.present() for state in known_states(_folder(folder))]
+    if as_json:
+        _print_json({"ready": ready, "pipelines": statuses})
+        return
+    console = Console()
+    table = Table("Name", "What it does", title="Ready pipelines", title_justify="left")
+    for name, description in ready.items():
+        table.add_row(*map(Text, (name, description)))
+    console.print(table)
+    if statuses:
+        console.print(_overview(statuses))
+
+
+def _overview(statuses: Sequence[PipelineStatus]) -> Table:
+    table = Table(
+        "Name", "State", "Rows", "Lag", "Dead letters", "Updated", "File", title="Pipelines that have run here"
+    )
+    table.title_justify = "left"
+    for status in statuses:
+        cells = (
+            f"{status.rows:,}",
+            number(status.lag),
+            f"{status.dead_letters:,}",
+            when(status.updated_ms),
+            status.file,
+        )
+        table.add_row(Text(status.name), state_text(status), *map(Text, cells))
+    return table
+
+
+# -- status --------------------------------------------------------------------------------------------------
+
+
+def show_status(name: str | None, folder: Path | None, *, as_json: bool) -> int:
+    from apogeemq.spark.pipeline.status import find_state, known_states
+
+    states = [find_state(_folder(folder), name)] if name is not None else list(known_states(_folder(folder)))
+    statuses = [state.present() for state in states]
+    if as_json:
+        _print_json(statuses[0] if name is not None else statuses)
+    else:
+        console = Console()
+        for status in statuses:
+            console.print(status_view(status))
+        if not statuses:
+            console.print("No pipeline has run here.")
+    return 1 if any(status.state == "failed" for status in statuses) else 0
+
+
+def status_view(status: PipelineStatus) -> Group:
+    """Everything there is to say."""
+    parts: list[RenderableType] = [headline(status), query_table(status)]
+    offsets = Table("Query", "Source", "Offsets read", "Latest", "Lag")
+    for query in status.queries:
+        for source in query.sources:
+            cells = (query.name, source.description, _json(source.end), _json(source.latest), number(source.lag))
+            offsets.add_row(*map(Text, cells))
+    if offsets.row_count:
+        parts.append(offsets)
+    parts.append(Text(f"process {status.process} on {status.host}, Spark {status.master}, log {status.log_file}"))
+    parts.append(Text(f"checkpoint {status.checkpoint}"))
+    if status.error:
+        parts.append(Text(f"last error: {status.error}", style="red"))
+    return Group(*parts)
+
+
+def headline(status: PipelineStatus) -> Text:
+    seconds = max(0, status.updated_ms - status.started_ms) // 1000
+    return Text.assemble(
+        (status.name, "bold"),
+        "  ",
+        state_text(status),
+        f"  {status.rows:,} rows  {status.rows_per_second:,.0f} rows/s  lag {number(status.lag)}  {seconds:,} s",
+    )
+
+
+def query_table(status: PipelineStatus) -> Table:
+    table = Table("Query", "Epoch", "Rows", "Rows/s", "Lag", "Dead letters", "Written")
+    for query in status.queries:
+        written = ", ".join(f"{name} {rows:,}" for name, rows in query.sinks.items())
+        broken = ", ".join(f"{rule} {rows:,}" for rule, rows in query.broken.items() if rows)
+        dead = f"{query.dead_letters:,}" + (f" ({broken})" if broken else "")
+        numbers = (str(max(query.epoch, 0)), f"{query.rows:,}", f"{query.rows_per_second:,.0f}", number(query.lag))
+        table.add_row(*map(Text, (query.name, *numbers, dead, written)))
+    return table
+
+
+def running_view(status: PipelineStatus) -> Group:
+    """What a person sees while it runs: less than everything, and a bar where there is an end."""
+    parts: list[RenderableType] = [headline(status), query_table(status)]
+    if status.is_bounded:
+        parts += [bar for query in status.queries if (bar := _bar(query)) is not None]
+    parts.append(Text(f"Spark's log: {status.log_file}   Ctrl-C ends it after this epoch", style="dim"))
+    return Group(*parts)
+
+
+def _bar(query: QueryStatus) -> Table | None:
+    if not query.total:
+        return None
+    done = query.total if not query.is_active and query.error is None else min(query.rows, query.total)
+    grid = Table.grid(padding=(0, 1))
+    grid.add_row(Text(query.name), ProgressBar(query.total, done, width=40), Text(f"{done:,}/{query.total:,} rows"))
+    return grid
+
+
+def state_text(status: PipelineStatus) -> Text:
+    return Text(status.state, style=_STYLES.get(status.state, ""))
+
+
+def result_table(name: str, epoch: int, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """What a console sink shows."""
+    table = Table(*columns, title=f"{name}, epoch {epoch}", title_justify="left")
+    for row in rows:
+        table.add_row(*(Text(_cell(value)) for value in row))
+    return table
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "—"
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode(errors="backslashreplace")
+    return str(value)
+
+
+# -- stop ----------------------------------------------------------------------------------------------------
+
+
+def stop(name: str, folder: Path | None, timeout: float) -> int:
+    from apogeemq.spark.pipeline.status import find_state
+
+    state = find_state(_folder(folder), name)
+    console = Console(stderr=True)
+    if not state.is_held():
+        console.print(f"The pipeline {name} is not running: {state.present().state}.", highlight=False)
+        return 1
+    state.ask_to_stop()
+    with console.status(f"{name} finishes its epochs"):
+        has_ended = _wait_for_end(state, timeout)
+    if not has_ended:
+        console.print(f"{name} has not ended in {timeout:g} seconds; it still will.", highlight=False)
+        return 1
+    Console().print(headline(state.present()))
+    return 0
+
+
+def _wait_for_end(state: StateFolder, timeout: float) -> bool:
+    deadline = time.monotonic() + timeout
+    while state.is_held():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_LOOK_SECONDS)
+    return True
+
+
+# -- words ---------------------------------------------------------------------------------------------------
+
+
+def number(value: int | None) -> str:
+    return "—" if value is None else f"{value:,}"
+
+
+def when(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000).strftime("%Y-%m-%d %H:%M:%S") if time_ms else "—"
+
+
+def _folder(folder: Path | None) -> Path:
+    from apogeemq.spark.pipeline.status import states_folder
+
+    return folder if folder is not None else states_folder()
+
+
+def _json(value: Any) -> str:
+    return "—" if value is None else msgspec.json.encode(value).decode()
+
+
+def _print_json(value: object) -> None:
+    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
