@@ -32,8 +32,8 @@ $(COMPILED)/done: $(STAMP) setup.py scripts/bootstrap $(shell find src -name '*.
 
 compiled: $(COMPILED)/done ## the package with its hot modules compiled, in build/compiled
 
-demo: setup ## a name server, two brokers, and messages through them (needs no Java)
-	@$(PY) -m apogeemq.embedded.demo
+demo: setup ## orders through a broker and Spark, counted as you watch; ARGS=--seconds=60 ends by itself
+	@$(PY) -m apogeemq.cli.main demo $(ARGS)
 
 check: setup ## ruff, mypy --strict, the architecture test
 	@$(PY) -m ruff check $(CODE)

@@ -1,1 +1,1 @@
-"""Several parties under one roof: demonstrations and supervisors."""
+"""Several parties under one roof, for demonstrations."""
