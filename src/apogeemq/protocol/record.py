@@ -54,6 +54,7 @@ _SHORT: Final = Struct(">h")
 # Size of the part from the total size to the body's length, by the flags of the hosts.
 HEAD_SIZES: Final = {flags: head.size for flags, head in _HEADS.items()}
 MAX_HEAD_SIZE: Final = max(HEAD_SIZES.values())
+_MAX_WITHOUT_BODY: Final = MAX_HEAD_SIZE + 2 * (2 + 0x7FFF)  # topic and properties
 _HEAD_SIZE: Final = HEAD_SIZES[0]
 _unpack_head: Final = _HEADS[0].unpack_from
 _unpack_short: Final = _SHORT.unpack_from
@@ -93,6 +94,12 @@ class RecordHead(NamedTuple):
     magic: int
     physical_offset: int
     store_time: int
+    body_length: int
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether a body of this length can be in a record of this size."""
+        return _HEAD_SIZE < self.size - self.body_length <= _MAX_WITHOUT_BODY
 
 
 def topic_part(topic: bytes) -> tuple[int, bytes]:
@@ -248,7 +255,7 @@ def decode_head(data: bytes, position: int = 0) -> RecordHead:
         raise ProtocolError(f"record at {position}: {problem}") from None
     if head[1] != MAGIC_V1 and head[1] != MAGIC_V2:
         raise ProtocolError(f"no record at {position}: size {head[0]}, magic {head[1]:08x}")
-    return RecordHead(head[0], head[1], head[6], head[10])
+    return RecordHead(head[0], head[1], head[6], head[10], head[14])
 
 
 def is_intact(record: Record) -> bool:

@@ -111,9 +111,11 @@ def test_the_head_is_read_alone(system_flag: int) -> None:
     record = encode(system_flag=system_flag, born=born, stored=stored)
     whole = decode_record(record)
     head = decode_head(b"xx" + record[:MAX_HEAD_SIZE], 2)
-    assert (
-        head == (whole.size, whole.magic, whole.physical_offset, whole.store_time) == (len(record), MAGIC_V1, 4096, 2)
-    )
+    assert head == (whole.size, whole.magic, whole.physical_offset, whole.store_time, len(whole.body))
+    assert head == (len(record), MAGIC_V1, 4096, 2, 4)
+    assert head.is_plausible
+    assert not head._replace(size=100_000).is_plausible
+    assert not head._replace(body_length=len(record)).is_plausible
     for wrong in (record[: HEAD_SIZES[system_flag] - 1], b"", bytes(200), record[1:]):
         with pytest.raises(ProtocolError, match="record at 0"):
             decode_head(wrong)

@@ -90,8 +90,12 @@ class PieceScan:
         size, magic = BLANK.unpack_from(chunk.data, at)
         if magic == MAGIC_BLANK:
             return _Next.END
-        goes_on = is_cut_off and magic in (MAGIC_V1, MAGIC_V2) and len(chunk.data) - at < size <= room
-        return _Next.MORE if goes_on else _Next.NOTHING
+        if not is_cut_off or magic not in (MAGIC_V1, MAGIC_V2) or not len(chunk.data) - at < size <= room:
+            return _Next.NOTHING
+        if len(chunk.data) - at < MAX_HEAD_SIZE:
+            return _Next.MORE
+        head = decode_head(chunk.data, at)  # a wrong size must not make us read a gigabyte at once
+        return _Next.MORE if head.is_plausible and head.physical_offset == chunk.base + at else _Next.NOTHING
 
     @property
     def _least(self) -> int:
@@ -99,8 +103,8 @@ class PieceScan:
         return 2 if self._piece.is_tail else 1
 
     def _size_after(self, chunk: Chunk) -> int:
-        """Enough to have the record whole that is cut off."""
-        if len(chunk.data) - chunk.size < BLANK.size:
+        """Enough to have the record whole that is cut off, or to see how long it is."""
+        if len(chunk.data) - chunk.size < MAX_HEAD_SIZE:
             return CHUNK_SIZE
         size: int = BLANK.unpack_from(chunk.data, chunk.size)[0]
         return max(size, CHUNK_SIZE)
@@ -163,7 +167,8 @@ class PieceScan:
         head = self._read(offset, MAX_HEAD_SIZE)
         try:
             found = decode_head(head)
-            if found.physical_offset != offset or offset + found.size > self._piece.end:
+            is_possible = found.is_plausible and offset + found.size <= self._piece.end
+            if found.physical_offset != offset or not is_possible:
                 return None
             record = decode_record(self._read(offset, found.size))
         except ProtocolError:

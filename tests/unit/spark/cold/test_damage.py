@@ -162,6 +162,24 @@ def test_a_record_elsewhere_than_it_says_is_damage(full: Filled) -> None:
     assert len(scan(full.root, onCorrupt="skip")) == COUNT - 1
 
 
+def test_a_wrong_size_does_not_make_it_read_everything_at_once(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(piece_scan, "CHUNK_SIZE", 1000)
+    filled.fill("Orders", 100)
+    path = filled.log_file()
+    overwrite(path, offsets_of(path)[50], (500_000).to_bytes(4))
+    sizes: list[int] = []
+    log = GrowingLog(path.read_bytes().ljust(1_000_000, b"\0"), lambda _: None)
+
+    def read(offset: int, length: int) -> bytes:
+        sizes.append(length)
+        return log.read(offset, length)
+
+    file = LogFile("memory", path.name, 0, len(log.data))
+    scanned = PieceScan(Piece(file, 0, len(log.data), True), read, skips_damage=True)
+    assert sum(map(len, scanned.chunks())) == 99
+    assert max(sizes) < 3000
+
+
 def test_a_missing_file_is_an_error_or_passed_over(full: Filled) -> None:
     path = full.log_file(1)
     count = len(offsets_of(path)) - 1
