@@ -122,7 +122,10 @@ class World:
 
     def ask_broker(self, number: int, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"") -> Command:
         """A request of any kind to one of the brokers, and its answer, whatever that is."""
-        address = self.brokers[number].address
+        return self.ask(self.brokers[number].address, code, fields, body)
+
+    def ask(self, address: str, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"") -> Command:
+        """The same of any server."""
 
         async def ask() -> Command:
             pool = ConnectionPool()

@@ -4,12 +4,15 @@ options, made when it is first needed."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from apogeemq.blocking.background import background_loop
 from apogeemq.client import MessageQueue, PullConsumer, PullOptions
@@ -21,6 +24,8 @@ log = logging.getLogger(__name__)
 
 K = TypeVar("K")
 T = TypeVar("T")
+
+_numbers = itertools.count(1)
 
 _MAX_QUESTIONS: Final = 64  # at once
 # A topic that is not there will not be there in a moment; the other causes may pass.
@@ -42,8 +47,12 @@ class Cluster:
         self.connection = connection
         self.group = group
         options = PullOptions(joins_group=False, pull_timeout_seconds=connection.request_timeout_ms / 1000)
+        # Options of ours that the client does not know may differ for one group in one process.
+        client = msgspec.structs.replace(
+            connection.client_options(), instance_name=f"spark-{os.getpid()}-{next(_numbers)}"
+        )
         # For code that runs in the loop; see `run`.
-        self.consumer = PullConsumer(connection.name_server, group, options=options, client=connection.client_options())
+        self.consumer = PullConsumer(connection.name_server, group, options=options, client=client)
 
     def start(self) -> None:
         background = background_loop()

@@ -51,18 +51,27 @@ class QueueWatch:
 
     def latest(self, cluster: Cluster, positions: Mapping[MessageQueue, int]) -> Offsets:
         """The ends of those queues. A broker that does not answer ends the stream, or its queues are left aside."""
+        found, failed = cluster.try_max_offsets(self.queues(cluster, positions), only_once=True)
+        if failed.keys() <= self._silent and not any(end < positions.get(queue, 0) for queue, end in found.items()):
+            return self._heard(found)
+        # A queue that is gone may look like one that is empty or does not answer: routes tell, if they are fresh.
+        self._looked_at = None
         queues = self.queues(cluster, positions)
         found, failed = cluster.try_max_offsets(queues - self._silent)
-        if silent := queues & self._silent:
-            heard = cluster.try_max_offsets(silent, only_once=True).found
-            self._silent -= heard.keys()
-            found |= heard
         for queue, error in failed.items():
-            if self._rule.fails or not may_pass(error):
-                raise error
-            log.warning("%s is left aside until its broker answers: %s", named([queue]), error)
-            self._silent.add(queue)
+            self.leave_aside(queue, error)
+        self._silent |= failed.keys()
+        return self._heard(found | cluster.try_max_offsets(queues & self._silent, only_once=True).found)
+
+    def _heard(self, found: Offsets) -> Offsets:
+        self._silent -= found.keys()
         return found
+
+    def leave_aside(self, queue: MessageQueue, error: ApogeeError) -> None:
+        """A queue whose broker does not answer stays where it is, where that is allowed. Else raises the error."""
+        if self._rule.fails or not may_pass(error):
+            raise error
+        log.warning("%s is left aside until its broker answers: %s", named([queue]), error)
 
     def _missing(self, positions: Iterable[MessageQueue]) -> list[MessageQueue]:
         """Queues of topics that are no longer asked for are none of our business."""

@@ -21,7 +21,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from apogeemq.errors import ApogeeError
+from apogeemq.errors import ApogeeError, DataLost
+from apogeemq.model.queues import MessageQueue
 from apogeemq.spark.cluster import Cluster, cluster_of
 from apogeemq.spark.source.data_loss import LossRule, still_there
 from apogeemq.spark.source.offsets import Offsets, OffsetsJson, from_json, to_json
@@ -108,20 +109,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _available(self, cluster: Cluster, ranges: list[OffsetRange]) -> list[OffsetRange]:
         """Without what has expired, so that limits count what can be read. The batch's own plan tells of losses."""
-        least = cluster.min_offsets(one.queue for one in ranges)
+        least = self._oldest(cluster, [one.queue for one in ranges])
         left: list[OffsetRange] = []
         for one in ranges:
-            available, loss = still_there(one, least[one.queue])
-            if self._rule.fails:
-                self._rule.report(loss)
-            left.append(available)
+            if one.queue in least:
+                available, loss = still_there(one, least[one.queue])
+                if self._rule.fails:
+                    self._rule.report(loss)
+                left.append(available)
         return left
 
     def _begins(self, cluster: Cluster, positions: Offsets) -> Offsets:
         new = [queue for queue in self._latest if queue not in positions]
-        if self._target is not None:
-            new = [queue for queue in new if queue in self._target]
-        return cluster.min_offsets(new)
+        return self._oldest(cluster, [queue for queue in new if self._target is None or queue in self._target])
+
+    def _oldest(self, cluster: Cluster, queues: list[MessageQueue]) -> Offsets:
+        found, failed = cluster.try_min_offsets(queues)
+        for queue, error in failed.items():
+            self._watch.leave_aside(queue, error)
+        return found
 
     def _is_time_for(self, count: int, limits: Limits) -> bool:
         if self._target is not None:
@@ -135,23 +141,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- batches ---------------------------------------------------------------------------------------------
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        cluster = self._cluster
         ranges = pending(from_json(start), from_json(end))
-        least, failed = cluster.try_min_offsets(one.queue for one in ranges)
+        least = self._oldest(self._cluster, [one.queue for one in ranges])
         left: list[OffsetRange] = []
         for one in ranges:
-            if one.queue in failed:
-                self._skip(one, failed[one.queue])
-                continue
-            available, loss = still_there(one, least[one.queue])
-            self._rule.report(loss)
-            left.append(available)
+            if one.queue in least:
+                available, loss = still_there(one, least[one.queue])
+                self._rule.report(loss)
+                left.append(available)
+            else:
+                self._rule.report(DataLost(*one, "the broker does not answer"))
         return partitions_of(left, self._options, self._columns, self._options.filter)
-
-    def _skip(self, one: OffsetRange, error: ApogeeError) -> None:
-        if self._rule.fails:
-            raise error
-        log.warning("%s is not read: %s; going on, because failOnDataLoss is false", one, error)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition)
