@@ -47,7 +47,7 @@ def declared(table: object, problems: Problems) -> dict[str, Parameter]:
 
 
 def values(parameters: Mapping[str, Parameter], given: Mapping[str, str], problems: Problems) -> dict[str, str]:
-    """What each is; what is missing or not declared is a problem."""
+    """What each is; what is missing or not declared is a problem. A default may refer to another parameter."""
     for name in given.keys() - parameters.keys():
         problems.add((PARAMS,), f"there is no parameter {name}{hint(name, parameters)}")
     result: dict[str, str] = {}
@@ -58,7 +58,8 @@ def values(parameters: Mapping[str, Parameter], given: Mapping[str, str], proble
             problems.add((PARAMS, name), f"the parameter {name}{what} is not given: --param {name}=…")
             value = f"<{name}>"  # so that what follows from it is not said as well
         result[name] = value
-    return result
+    defaults = {name: value for name, value in result.items() if name not in given}
+    return {**result, **_Expansion(result, {}, problems).of(defaults, (PARAMS,))}
 
 
 def expanded(document: Any, values: Mapping[str, str], environment: Mapping[str, str], problems: Problems) -> Any:
