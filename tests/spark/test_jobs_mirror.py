@@ -12,13 +12,21 @@ from apogeemq.blocking import Message, ReceivedMessage
 from apogeemq.errors import ConfigError
 from apogeemq.model.properties import SHARDING_KEY
 from apogeemq.spark.jobs.mirror import ORIGIN_ID, ORIGINS, mirrored
+from tests.spark.conftest import MakeWorld
 from tests.spark.messages import messages_of
 from tests.spark.ready import run_ready
 from tests.spark.worlds import World
 
 
-def parameters(here: World, there: World, topic: str) -> dict[str, str]:
-    return {"name_server": here.address, "to_name_server": there.address, "topics": topic}
+def parameters(here: World, there: World, topic: str, to_topic: str = "") -> dict[str, str]:
+    return {
+        "name_server": here.address,
+        "to_name_server": there.address,
+        "topics": topic,
+        "to_topics": to_topic or topic,
+        "cluster": "east",
+        "to_cluster": "west",
+    }
 
 
 def by_key(found: list[ReceivedMessage]) -> dict[str, list[bytes]]:
@@ -29,11 +37,11 @@ def by_key(found: list[ReceivedMessage]) -> dict[str, list[bytes]]:
     return dict(bodies)
 
 
-def test_messages_arrive_once_in_the_order_of_their_keys(spark: SparkSession, any_world: World, tmp_path: Path) -> None:
-    """To the same cluster under another name: it is the same work for the sink."""
-    topic = any_world.topic("mirrored")
-    prefix = any_world.name("copy")
-    any_world.create_topic(prefix + topic, 3)
+def test_messages_arrive_once_in_the_order_of_their_keys(
+    spark: SparkSession, any_world: World, make_world: MakeWorld, tmp_path: Path
+) -> None:
+    topic, there = any_world.topic("mirrored"), make_world()
+    there.create_topic(topic, 3)
     sent = any_world.send(
         *(
             Message(
@@ -47,12 +55,12 @@ def test_messages_arrive_once_in_the_order_of_their_keys(spark: SparkSession, an
             for number in range(150)
         )
     )
-    given = {**parameters(any_world, any_world, topic), "prefix": prefix, "cluster": "east", "to_cluster": "west"}
+    given = parameters(any_world, there, topic)
     run_ready(spark, "mirror", tmp_path / "state", **given)
     any_world.send(*(Message(topic, b"late %d" % number, sharding_key="customer 1") for number in range(10)))
     run_ready(spark, "mirror", tmp_path / "state", **given)
 
-    found = messages_of(any_world, prefix + topic)
+    found = messages_of(there, topic)
     late = [b"late %d" % number for number in range(10)]
     expected = {f"customer {key}": [b"no. %d" % number for number in range(key, 150, 7)] for key in range(7)}
     expected["customer 1"] += late
@@ -71,30 +79,25 @@ def test_messages_arrive_once_in_the_order_of_their_keys(spark: SparkSession, an
 
 def test_two_mirrors_towards_each_other_end(spark: SparkSession, world: World, tmp_path: Path) -> None:
     """What has been in a cluster does not come back to it."""
-    topic, there = world.topic("ring"), world.name("there")
-    world.create_topic(there + topic, 2)
-    world.create_topic("back" + there + topic, 2)
+    topic, there, back = world.topic("ring"), world.topic("there"), world.topic("back")
     world.fill(topic, (b"no. %d" % number for number in range(20)))
-    forth = {**parameters(world, world, topic), "prefix": there, "cluster": "east", "to_cluster": "west"}
-    run_ready(spark, "mirror", tmp_path / "forth", **forth)
-    back = {**parameters(world, world, there + topic), "prefix": "back", "cluster": "west", "to_cluster": "east"}
-    world.fill(there + topic, [b"born over there"])
-    run_ready(spark, "mirror", tmp_path / "back", **back)
-    assert len(messages_of(world, there + topic)) == 21
-    assert [message.body for message in messages_of(world, "back" + there + topic)] == [b"born over there"]
+    run_ready(spark, "mirror", tmp_path / "forth", **parameters(world, world, topic, there))
+    world.fill(there, [b"born over there"])
+    home = {**parameters(world, world, there, back), "cluster": "west", "to_cluster": "east"}
+    run_ready(spark, "mirror", tmp_path / "back", **home)
+    assert len(messages_of(world, there)) == 21
+    assert [message.body for message in messages_of(world, back)] == [b"born over there"]
 
 
 def test_messages_without_a_key_can_keep_the_order_of_their_queue(
     spark: SparkSession, world: World, tmp_path: Path
 ) -> None:
-    topic, prefix = world.topic("unkeyed"), world.name("copy")
-    world.create_topic(prefix + topic, 2)
+    topic, copy = world.topic("unkeyed"), world.topic("copy")
     queues = world.queues(topic)
     for number in range(40):
         world.producer.send(topic, b"%d" % number, queue=queues[number % len(queues)])
-    given = {**parameters(world, world, topic), "prefix": prefix, "unkeyed": "queue"}
-    run_ready(spark, "mirror", tmp_path / "state", **given)
-    found = by_key(messages_of(world, prefix + topic))
+    run_ready(spark, "mirror", tmp_path / "state", **parameters(world, world, topic, copy), unkeyed="queue")
+    found = by_key(messages_of(world, copy))
     assert sorted(found.values()) == sorted(
         [b"%d" % number for number in range(first, 40, len(queues))] for first in range(len(queues))
     )
@@ -103,12 +106,14 @@ def test_messages_without_a_key_can_keep_the_order_of_their_queue(
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"cluster": "a,b", "to_cluster": "c"}, "cluster is 'a,b': expected a name without commas"),
-        ({"cluster": "a", "to_cluster": ""}, "to_cluster is '': expected a name"),
-        ({"cluster": "a", "to_cluster": "a"}, "are both 'a'"),
-        ({"cluster": "a", "to_cluster": "b", "unkeyed": "x"}, "unkeyed is 'x': expected spread or queue"),
+        ({"cluster": "a,b"}, "cluster is 'a,b': expected a name without commas"),
+        ({"to_cluster": ""}, "to_cluster is '': expected a name"),
+        ({"cluster": "west"}, "are both 'west'"),
+        ({"unkeyed": "x"}, "unkeyed is 'x': expected spread or queue"),
+        ({"to_topics": "one,two"}, "to_topics is 'one,two': expected as many names as in topics, 'one'"),
     ],
 )
 def test_what_cannot_work_is_refused(spark: SparkSession, given: dict[str, str], problem: str) -> None:
+    usual = {"topics": "one", "to_topics": "two", "cluster": "east", "to_cluster": "west"}
     with pytest.raises(ConfigError, match=problem):
-        mirrored(spark.range(1).toDF("id"), **given)
+        mirrored(spark.range(1).toDF("id"), **{**usual, **given})

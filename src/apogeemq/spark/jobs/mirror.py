@@ -27,23 +27,18 @@ BY_QUEUE: Final = "queue"
 
 
 def mirrored(
-    messages: DataFrame, *, cluster: str, to_cluster: str, prefix: str = "", unkeyed: str = SPREAD
+    messages: DataFrame, *, topics: str, to_topics: str, cluster: str, to_cluster: str, unkeyed: str = SPREAD
 ) -> DataFrame:
     """Every message that has not been in `to_cluster` yet, as the topic sink wants it.
 
     The place it was read from stays with it: that is what the sink tells messages apart by.
     """
-    for name, value in (("cluster", cluster), ("to_cluster", to_cluster)):
-        if not value or "," in value:
-            raise ConfigError(f"{name} is {value!r}: expected a name without commas")
-    if cluster == to_cluster:
-        raise ConfigError(f"cluster and to_cluster are both {cluster!r}: nothing would be mirrored")
-    if unkeyed not in (SPREAD, BY_QUEUE):
-        raise ConfigError(f"unkeyed is {unkeyed!r}: expected {SPREAD} or {BY_QUEUE}")
+    names = _new_names(topics, to_topics)
+    _check(cluster, to_cluster, unkeyed)
     properties = sql.coalesce(sql.col("properties"), sql.expr("map()").cast("map<string,string>"))
     origins = sql.split(sql.coalesce(properties[ORIGINS], sql.lit("")), ",")
     return messages.where(~sql.array_contains(origins, to_cluster)).select(
-        sql.concat(sql.lit(prefix), sql.col("topic")).alias("topic"),
+        sql.create_map(*(sql.lit(name) for pair in names.items() for name in pair))[sql.col("topic")].alias("topic"),
         sql.col("topic").alias("source_topic"),
         "broker",
         "queue_id",
@@ -54,6 +49,23 @@ def mirrored(
         _sharding_key(properties, unkeyed).alias("sharding_key"),
         _carried(properties, cluster).alias("properties"),
     )
+
+
+def _new_names(topics: str, to_topics: str) -> dict[str, str]:
+    before, after = ([name.strip() for name in text.split(",") if name.strip()] for text in (topics, to_topics))
+    if len(before) != len(after):
+        raise ConfigError(f"to_topics is {to_topics!r}: expected as many names as in topics, {topics!r}")
+    return dict(zip(before, after, strict=True))
+
+
+def _check(cluster: str, to_cluster: str, unkeyed: str) -> None:
+    for name, value in (("cluster", cluster), ("to_cluster", to_cluster)):
+        if not value or "," in value:
+            raise ConfigError(f"{name} is {value!r}: expected a name without commas")
+    if cluster == to_cluster:
+        raise ConfigError(f"cluster and to_cluster are both {cluster!r}: nothing would be mirrored")
+    if unkeyed not in (SPREAD, BY_QUEUE):
+        raise ConfigError(f"unkeyed is {unkeyed!r}: expected {SPREAD} or {BY_QUEUE}")
 
 
 def _sharding_key(properties: Column, unkeyed: str) -> Column:
