@@ -1,0 +1,85 @@
+"""Reports of Spark put together into a status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apogeemq.spark.pipeline.progress import (
+    EpochCounts,
+    PipelineStatus,
+    QueryStatus,
+    State,
+    after_epoch,
+    after_progress,
+    distance,
+    epoch_rows,
+)
+
+
+def offsets(first: int, second: int) -> dict[str, Any]:
+    return {"orders": {"a": {"0": first, "1": second}}}
+
+
+def report(epoch: int, start: Any, end: Any, latest: Any, rows: int) -> dict[str, Any]:
+    source = {"description": "rocketmq", "startOffset": start, "endOffset": end, "latestOffset": latest}
+    return {"batchId": epoch, "numInputRows": rows, "processedRowsPerSecond": 12.5, "sources": [source]}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "apart"),
+    [
+        (offsets(1, 2), offsets(11, 4), 12),
+        ({}, offsets(3, 4), 7),
+        (None, offsets(3, 4), 7),
+        (offsets(5, 5), offsets(3, 6), 1),  # a queue that was made anew is not behind itself
+        ({"orders": {"a": {"0": 1}}}, {"orders": {"a": {"0": 2}, "b": {"0": 10}}}, 11),
+        (3, 10, 7),
+        (None, None, None),
+        ({"logOffset": "x"}, {"logOffset": "y"}, None),
+        (True, False, None),
+        ({}, {}, None),
+    ],
+)
+def test_distance(start: Any, end: Any, apart: int | None) -> None:
+    assert distance(start, end) == apart
+
+
+def test_reports_and_epochs() -> None:
+    status = QueryStatus(name="orders", sinks={"files": 0})
+    first = report(0, offsets(0, 0), offsets(6, 4), offsets(60, 40), rows=30)
+    status = after_progress(status, first)
+    assert (status.epoch, status.lag, status.total, status.rows_per_second) == (0, 90, 100, 12.5)
+    assert epoch_rows(first) == 10  # an epoch that read its rows three times has still read ten
+    status = after_epoch(status, 0, EpochCounts(10, {"files": 8}, {"orders.positive": 2}, 2))
+    status = after_epoch(status, 1, EpochCounts(1, {"files": 1}, {"orders.positive": 0}))
+    assert (status.epochs, status.sinks, status.broken, status.dead_letters) == (
+        2,
+        {"files": 9},
+        {"orders.positive": 2},
+        2,
+    )
+    idle = after_progress(status, report(2, offsets(6, 4), offsets(6, 4), offsets(6, 4), rows=0))
+    assert (idle.lag, idle.total, idle.rows_per_second) == (0, 100, 0.0)
+
+
+def test_a_source_that_tells_nothing() -> None:
+    found = report(0, None, {"logOffset": 0}, None, rows=5)
+    assert epoch_rows(found) == 5
+    status = after_progress(QueryStatus(name="files"), found)
+    assert (status.lag, status.total) == (None, None)
+
+
+def test_a_pipeline_is_the_sum_of_its_queries() -> None:
+    queries = [
+        QueryStatus(name="a", rows=3, lag=1, rows_per_second=2.0, dead_letters=1),
+        QueryStatus(name="b", rows=4, lag=None, rows_per_second=3.0),
+    ]
+    status = PipelineStatus(name="p", state=State.RUNNING, queries=queries)
+    assert (status.rows, status.lag, status.rows_per_second, status.dead_letters) == (7, 1, 5.0, 1)
+    assert PipelineStatus(name="p", state=State.RUNNING).lag is None
+
+
+def test_which_states_are_the_end() -> None:
+    assert [state for state in State if state.is_over] == [State.STOPPED, State.FINISHED, State.FAILED]

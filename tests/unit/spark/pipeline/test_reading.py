@@ -1,0 +1,80 @@
+"""Pipeline files on the disk, and what lies beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from apogeemq.errors import ConfigError, PipelineInvalid
+from apogeemq.spark.pipeline.reading import (
+    find_pipeline,
+    read_description,
+    read_parameters,
+    read_pipeline,
+    ready_pipelines,
+)
+
+TEXT = """\
+[pipeline]
+name = "p"
+description = "does it"
+[sources.a]
+format = "parquet"
+path = "/x"
+[steps.b]
+python = "{}"
+from = "a"
+[sinks.s]
+from = "b"
+kind = "console"
+"""
+
+
+def test_modules_beside_the_file_are_found_without_running_them(tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text("raise SystemExit\ndef good(df): return df\nother = good\n")
+    package = tmp_path / "pack" / "inner"
+    package.mkdir(parents=True)
+    (tmp_path / "pack" / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("from elsewhere import borrowed\n")
+    file = tmp_path / "p.toml"
+    for step in ("steps:good", "steps:other", "pack.inner:borrowed", "apogeemq.spark.jobs.mirror:mirrored"):
+        file.write_text(TEXT.format(step))
+        assert read_pipeline(file).steps["b"].python == step
+    for step, sentence in {
+        "steps:god": r"steps\.py has no function god; did you mean good\?",
+        "nowhere:good": r"there is no module nowhere in .* or on Python's path",
+        "pack.outer:good": r"there is no module pack\.outer",
+        "steps.inner:good": r"there is no module steps\.inner",
+    }.items():
+        file.write_text(TEXT.format(step))
+        with pytest.raises(PipelineInvalid, match=rf"p\.toml:8: steps\.b\.python: .*{sentence}"):
+            read_pipeline(file)
+    (tmp_path / "steps.py").write_text("def good(:\n")
+    file.write_text(TEXT.format("steps:good"))
+    with pytest.raises(PipelineInvalid, match="cannot be read"):
+        read_pipeline(file)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"there is no pipeline file mirrr; did you mean mirror\?"):
+        read_pipeline("mirrr")
+    (tmp_path / "p.toml").write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="is not UTF-8 text"):
+        read_pipeline(tmp_path / "p.toml")
+
+
+def test_a_file_comes_before_a_ready_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_pipeline("mirror") == ready_pipelines()["mirror"]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mirror").write_text(TEXT.format("steps:good"))
+    assert find_pipeline("mirror") == Path("mirror")
+    assert read_description("mirror") == "does it"
+
+
+@pytest.mark.parametrize("name", sorted(ready_pipelines()))
+def test_ready_pipelines_are_good(name: str) -> None:
+    needed = [parameter.name for parameter in read_parameters(name).values() if parameter.default is None]
+    spec = read_pipeline(name, {key: "127.0.0.1:9876" if "server" in key else "x" for key in needed})
+    assert spec.name == name
+    assert read_description(name)
