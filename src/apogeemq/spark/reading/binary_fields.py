@@ -1,4 +1,4 @@
-"""Parts of a buffer as Arrow arrays, without an object for each. Pure."""
+"""Numbers and parts of a buffer as Arrow arrays, without an object for each. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 Indices = npt.NDArray[np.int64]
 
+_INT64: Final = pa.int64()
 _HEX: Final = np.array([int.from_bytes(b"%02X" % octet, "little") for octet in range(256)], "<u2")
 
 
@@ -29,7 +30,25 @@ def spaced(data: Any, borders: npt.NDArray[np.int32], kind: Any, step: int, firs
     if not count:
         return pa.array([], kind)
     everything = pa.Array.from_buffers(kind, count, [None, pa.py_buffer(borders), data])
-    return everything.take(pa.array(np.arange(first, count, step)))
+    return everything.take(numbers(np.arange(first, count, step), _INT64))
+
+
+def numbers(values: npt.NDArray[Any], kind: Any) -> Any:
+    """An array of numbers of this kind. `pa.array` looks for pandas each time, which takes longer than the rest."""
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+
+def indices(places: Indices) -> Any:
+    """To take; a negative one is null."""
+    valid = places >= 0
+    if valid.all():
+        return numbers(places, _INT64)
+    bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(_INT64, len(places), [bits, pa.py_buffer(places)])
+
+
+def flags(values: npt.NDArray[np.bool_]) -> Any:
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(np.packbits(values, bitorder="little"))])
 
 
 def repeated(text: str, count: int) -> Any:

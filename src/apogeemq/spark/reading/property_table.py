@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from apogeemq.spark.reading.binary_fields import Indices, fields_of, spaced
+from apogeemq.spark.reading.binary_fields import Indices, fields_of, flags, indices, spaced
 
 Mask = npt.NDArray[np.bool_]
 Octets = npt.NDArray[np.uint8]
@@ -46,7 +46,7 @@ class PropertyTable:
         if code is not None:
             entries = np.flatnonzero(self._code_of_entry == code)
             places[self._record_of_entry[entries]] = entries
-        return self.values.take(pa.array(places, mask=places < 0))
+        return self.values.take(indices(places))
 
     def _is_last(self) -> Mask:
         """Of the entries of one record with the same name."""
@@ -65,7 +65,7 @@ class PropertyTable:
     def _keep(self, wanted: Mask) -> None:
         kept_before = np.concatenate((np.zeros(1, np.int32), np.cumsum(wanted, dtype=np.int32)))
         self.offsets = kept_before[self.offsets]
-        self.names, self.values = self.names.filter(pa.array(wanted)), self.values.filter(pa.array(wanted))
+        self.names, self.values = self.names.filter(flags(wanted)), self.values.filter(flags(wanted))
         self._code_of_entry = self._code_of_entry[wanted]
         self._record_of_entry = self._record_of_entry[wanted]
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from apogeemq.errors import ProtocolError
-from apogeemq.spark.reading.binary_fields import Indices
+from apogeemq.spark.reading.binary_fields import Indices, indices
 from apogeemq.spark.reading.property_table import PropertyTable, property_table
 from apogeemq.spark.reading.record_heads import RecordHeads, read_heads, record_positions
 from apogeemq.spark.reading.single_rows import UNUSUAL_FLAGS, RecordPlace, Row, batch_of_rows, single_rows
@@ -55,7 +55,7 @@ def decode(
     if not len(numbers):
         return Decoded(single, missing)
     order = np.argsort(np.concatenate((numbers, [row.number for row in wanted_rows])), kind="stable")
-    return Decoded(pa.concat_batches((batch, single)).take(pa.array(order)), missing)
+    return Decoded(pa.concat_batches((batch, single)).take(indices(order)), missing)
 
 
 class _Usual(NamedTuple):

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from apogeemq.model import properties as names
 from apogeemq.model.properties import KEY_SEPARATOR
-from apogeemq.spark.reading.binary_fields import Indices, fields_of, in_hex, repeated
+from apogeemq.spark.reading.binary_fields import Indices, fields_of, in_hex, numbers, repeated
 from apogeemq.spark.reading.property_table import PropertyTable
 from apogeemq.spark.reading.record_heads import RecordHeads
 from apogeemq.spark.reading.single_rows import MAX_TIME_MS, host_text
@@ -22,6 +22,7 @@ from apogeemq.spark.source.ranges import OffsetRange
 FROM_PROPERTIES: Final = frozenset(("msg_id", "keys", "tags", "properties"))
 
 _US_PER_MS: Final = 1000
+_SPACE: Final = ord(KEY_SEPARATOR)
 
 
 class UsualRows:
@@ -59,24 +60,24 @@ class UsualRows:
         return texts[0] if len(texts) == 1 else pa.concat_arrays(texts)
 
     def _queue_id(self, kind: Any) -> Any:
-        return pa.array(np.repeat(np.array([span.queue_id for span in self._spans], np.int32), self._counts), kind)
+        return numbers(np.repeat(np.array([span.queue_id for span in self._spans], np.int32), self._counts), kind)
 
     # -- of the head -----------------------------------------------------------------------------------------
 
     def _number(self, field: str, kind: Any) -> Any:
-        return pa.array(self._heads.heads[field].astype(kind.to_pandas_dtype()), kind)
+        return numbers(self._heads.heads[field].astype(kind.to_pandas_dtype()), kind)
 
     def _time(self, field: str, kind: Any) -> Any:
         times_ms = self._heads.int64(field)
         is_beyond = (times_ms > MAX_TIME_MS) | (times_ms < -MAX_TIME_MS)
-        has_beyond = bool(is_beyond.any())
-        if has_beyond:
+        if is_beyond.any():
             times_ms[is_beyond] = 0
-        return pa.array(times_ms * _US_PER_MS, mask=is_beyond if has_beyond else None).cast(kind)
+            return pa.array(times_ms * _US_PER_MS, mask=is_beyond).cast(kind)
+        return numbers(times_ms * _US_PER_MS, kind)
 
     def _born_host(self, kind: Any) -> Any:
         hosts = np.ascontiguousarray(self._heads.heads["born_host"])
-        encoded = pa.array(hosts.view(np.uint64)).dictionary_encode()
+        encoded = numbers(hosts.view(np.uint64), pa.uint64()).dictionary_encode()
         texts = [host_text(host.tobytes()) for host in encoded.dictionary.to_numpy()]
         return pa.array(texts, kind).take(encoded.indices)
 
@@ -88,15 +89,21 @@ class UsualRows:
 
     def _properties(self, kind: Any) -> Any:
         table = self.table
-        return pa.MapArray.from_arrays(pa.array(table.offsets), table.names, table.values, kind)
+        return pa.MapArray.from_arrays(numbers(table.offsets, pa.int32()), table.names, table.values, kind)
 
     def _keys(self, kind: Any) -> Any:
         texts = self.table.value_of(names.KEYS)
-        lists = pc.split_pattern(texts, KEY_SEPARATOR)
-        is_blank = pc.equal(pc.binary_length(lists.values), 0)
-        if pc.any(is_blank).as_py():
-            return pa.array([_words(text) for text in texts.to_pylist()], kind)
-        return lists.cast(kind)
+        present = texts.drop_null() if texts.null_count else texts
+        if _has_octet(present, _SPACE):
+            lists = pc.split_pattern(texts, KEY_SEPARATOR)
+            if pc.any(pc.equal(pc.binary_length(lists.values), 0)).as_py():
+                return pa.array([_words(text) for text in texts.to_pylist()], kind)
+            return lists.cast(kind)
+        borders = np.zeros(len(texts) + 1, np.int32)
+        np.cumsum(texts.is_valid().to_numpy(zero_copy_only=False), out=borders[1:])
+        return pa.Array.from_buffers(
+            kind, len(texts), [texts.buffers()[0], pa.py_buffer(borders)], texts.null_count, children=[present]
+        )
 
     def _message_id(self, kind: Any) -> Any:
         unique_keys = self.table.value_of(names.UNIQUE_KEY)
@@ -110,6 +117,11 @@ class UsualRows:
 
 def _octets(field: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(field).view(np.uint8).reshape(len(field), -1)
+
+
+def _has_octet(texts: Any, octet: int) -> bool:
+    octets = texts.buffers()[2]
+    return octets is not None and bool((np.frombuffer(octets, np.uint8) == octet).any())
 
 
 def _words(text: str | None) -> list[str] | None:
