@@ -22,7 +22,7 @@ _ROW_BY_ROW: Final = frozenset(
     )
 )
 _EXISTING: Final = "LogicalRDD"
-_MIXING: Final = re.compile(r"\b(\w*(?:Shuffled|Union|Zipped|Cartesian|StateStore|CoGrouped)\w*RDD)\[")
+_MIXING: Final = re.compile(r"\b(\w*(?:Shuffled|Union|Zipped|Cartesian|StateStore|CoGrouped)\w*RDD\d*)\[")
 _MAX_NODES: Final = 10_000
 
 

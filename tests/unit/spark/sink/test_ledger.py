@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from apogeemq.client import MessageQueue
+from apogeemq.errors import StorageFailed, Superseded
+from apogeemq.spark.sink.ledger import EpochLedger, LastRun
+
+STARTS = {MessageQueue("broker-a", 0, "T"): 5, MessageQueue("broker-b", 3, "T"): 0, MessageQueue("broker-a", 0, "U"): 7}
+
+
+class LocalFolder:
+    """The same face as a folder of Hadoop's."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self, name: str) -> bytes | None:
+        path = self._path / name
+        return path.read_bytes() if path.exists() else None
+
+    def create(self, name: str, data: bytes) -> bool:
+        path = self._path / name
+        if path.exists():
+            return False
+        path.write_bytes(data)
+        return True
+
+    def names(self, name: str) -> list[str]:
+        return sorted(entry.name for entry in (self._path / name).iterdir())
+
+    def delete(self, name: str) -> None:
+        (self._path / name).unlink()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> EpochLedger:
+    return EpochLedger(LocalFolder(tmp_path))
+
+
+def test_a_new_ledger_has_an_id_that_stays(ledger: EpochLedger, tmp_path: Path) -> None:
+    assert ledger.last() is None
+    assert ledger.sink_id() == EpochLedger(LocalFolder(tmp_path)).sink_id()
+    assert len(ledger.sink_id()) == 32
+
+
+def test_what_was_begun_and_ended(ledger: EpochLedger) -> None:
+    entry = ledger.begin(0, 1, STARTS)
+    assert ledger.last() == LastRun(entry, None)
+    assert entry.queues() == STARTS
+    ledger.end(entry, 42)
+    assert ledger.last() == LastRun(entry, 42)
+    following = ledger.begin(1, 2, {})
+    assert ledger.last() == LastRun(following, None)
+    assert ledger.is_last(following)
+    assert not ledger.is_last(entry)
+
+
+def test_an_epoch_is_done_whichever_run_has_ended_it(ledger: EpochLedger) -> None:
+    first = ledger.begin(7, 1, STARTS)
+    second = ledger.begin(7, 2, STARTS)
+    ledger.end(first, 3)
+    assert ledger.last() == LastRun(second, 3)
+
+
+def test_two_drivers_cannot_begin_the_same_run(ledger: EpochLedger) -> None:
+    ledger.begin(3, 9, STARTS)
+    with pytest.raises(Superseded, match="run 9 of epoch 3"):
+        ledger.begin(3, 9, {})
+
+
+def test_old_epochs_are_forgotten_and_strange_files_left_alone(ledger: EpochLedger, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    ledger.sink_id()
+    for epoch in range(12):
+        ledger.end(ledger.begin(epoch, epoch + 1, STARTS), epoch)
+    assert len(list(tmp_path.glob("*.begun"))) == 2
+    assert {path.name for path in tmp_path.iterdir()} >= {"notes.txt", "sink.json"}
+    last = ledger.last()
+    assert last is not None
+    assert (last.entry.epoch, last.rows) == (11, 11)
+
+
+def test_a_damaged_file_is_an_error(ledger: EpochLedger, tmp_path: Path) -> None:
+    ledger.begin(0, 1, STARTS)
+    (tmp_path / f"{0:020d}-{1:010d}.begun").write_text('{"epoch"')
+    with pytest.raises(StorageFailed, match="begun of the sink's ledger cannot be read"):
+        ledger.last()
