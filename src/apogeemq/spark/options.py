@@ -133,6 +133,11 @@ class OptionReader:
         text = self._text(name)
         return None if text is None else json_object(name, text, expected)
 
+    @property
+    def known_names(self) -> frozenset[str]:
+        """All that were asked for, given or not."""
+        return frozenset(self._known.values())
+
     def finish(self) -> None:
         """ConfigError naming every option that nobody asked for, with the nearest name that there is."""
         unknown = [name for name in self._given if name not in self._known and name not in _OF_SPARK]

@@ -82,7 +82,14 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     def read(cls, given: Mapping[str, str]) -> ReadOptions:
         """ConfigError for what is wrong, unknown or contradictory."""
         options = OptionReader(given)
-        found = cls(
+        found = cls.taken_from(options)
+        options.finish()
+        found._check_topics()
+        return found
+
+    @classmethod
+    def taken_from(cls, options: OptionReader) -> ReadOptions:
+        return cls(
             connection=Connection.read(options),
             group=_group(options),
             selection=Selection.read(options),
@@ -99,9 +106,6 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             only_batch=tuple(name for name in _ONLY_BATCH if options.has(name)),
             only_stream=tuple(name for name in _ONLY_STREAM if options.has(name)),
         )
-        options.finish()
-        found._check_topics()
-        return found
 
     def of_batch(self) -> ReadOptions:
         """ConfigError for options of streams, and for a start or an end that no batch can have."""
