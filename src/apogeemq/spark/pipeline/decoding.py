@@ -24,11 +24,12 @@ _MODULES: Final = {BodyFormat.AVRO: "spark-avro", BodyFormat.PROTOBUF: "spark-pr
 
 
 def needed_packages(spec: PipelineSpec, spark_version: str) -> list[str]:
-    """Of Maven, for `spark.jars.packages`: those the file asks for, and those its decoding needs."""
+    """Of Maven, for `spark.jars.packages`: those the file asks for, and what decoding needs and `spark.jars` lacks."""
     wanted = list(spec.packages)
+    jars = spec.spark_conf.get("spark.jars", "")
     for source in spec.sources.values():
         module = _MODULES.get(source.decode.format) if source.decode is not None else None
-        if module is not None and not any(f":{module}_" in package for package in wanted):
+        if module is not None and f"/{module}_" not in jars and not any(f":{module}_" in name for name in wanted):
             wanted.append(f"org.apache.spark:{module}_2.13:{spark_version}")
     return wanted
 

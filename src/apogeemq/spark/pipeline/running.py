@@ -15,7 +15,6 @@ from apogeemq.errors import ApogeeError, PipelineFailed
 from apogeemq.runtime.clock import now_ms
 from apogeemq.spark.pipeline.checkpoints import Checkpoint
 from apogeemq.spark.pipeline.epochs import EpochRefused, EpochWork, Gate, write_views
-from apogeemq.spark.pipeline.failures import failure_text
 from apogeemq.spark.pipeline.planning import Plan, QueryPlan, make_plan
 from apogeemq.spark.pipeline.progress import (
     EpochCounts,
@@ -31,6 +30,7 @@ from apogeemq.spark.pipeline.sessions import private_session
 from apogeemq.spark.pipeline.sinks import ShowTable, Writer, make_writer
 from apogeemq.spark.pipeline.spec import PipelineSpec, Sink
 from apogeemq.spark.pipeline.status import StateFolder
+from apogeemq.spark.pipeline.text.failures import failure_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apogeemq.errors import ConfigError
-from apogeemq.spark.pipeline.failures import MAX_LENGTH, failure_text, reason_within
+from apogeemq.spark.pipeline.text.failures import MAX_LENGTH, failure_text, reason_within
 
 PROXY = """\
 [STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: An exception was raised by the Python Proxy. \

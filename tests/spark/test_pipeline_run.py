@@ -1,0 +1,407 @@
+"""Pipelines on a real Spark, with real brokers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from apogeemq.errors import ConfigError, PipelineFailed
+from apogeemq.spark.pipeline.epoch_files import EpochFiles
+from apogeemq.spark.pipeline.explaining import explain
+from apogeemq.spark.pipeline.planning import make_plan
+from apogeemq.spark.pipeline.progress import PipelineStatus, State
+from apogeemq.spark.pipeline.reading import read_pipeline
+from apogeemq.spark.pipeline.running import run_pipeline
+from apogeemq.spark.pipeline.sessions import private_session
+from apogeemq.spark.pipeline.spec import PipelineSpec
+from apogeemq.spark.pipeline.status import StateFolder
+from tests.peers.process import wait_for
+from tests.spark.worlds import World
+
+pytestmark = pytest.mark.timeout(300)
+
+ORDERS = """\
+[pipeline]
+name = "orders"
+[params]
+server = {}
+topic = {}
+out = {}
+[sources.orders]
+format = "rocketmq"
+options = { nameServer = "${server}", subscribe = "${topic}", startingOffsets = "earliest" }
+[sources.orders.decode]
+format = "json"
+schema = "id INT, product STRING, price DECIMAL(10,2), at TIMESTAMP"
+[quality.orders.rules]
+positive = "value.price > 0"
+[dead_letters]
+topic = "${topic}-dead"
+options = { nameServer = "${server}" }
+[steps.lines]
+sql = "SELECT value.*, topic, broker, queue_id, queue_offset FROM orders"
+watermark = { column = "at", delay = "1 minute" }
+[sinks.files]
+from = "lines"
+kind = "parquet"
+path = "${out}/lines"
+partition_by = ["product"]
+[sinks.copy]
+from = "lines"
+kind = "topic"
+topic = "${topic}-copy"
+options = { nameServer = "${server}" }
+[steps.totals]
+sql = "SELECT window(at, '1 minute').start AS minute, product, sum(price) AS total, count(*) AS n FROM lines GROUP BY 1, 2"
+[sinks.totals]
+from = "totals"
+kind = "topic"
+topic = "${topic}-totals"
+mode = "update"
+id_columns = ["minute", "product"]
+options = { nameServer = "${server}" }
+"""
+
+
+class Runs:
+    """Pipelines of one test: their files, states and outputs in one folder."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.tables: list[tuple[str, int, list[str], list[Any]]] = []
+
+    def spec(self, text: str, **params: str) -> PipelineSpec:
+        file = self.folder / "pipeline.toml"
+        file.write_text(text)
+        return read_pipeline(file, params)
+
+    def state(self, spec: PipelineSpec) -> StateFolder:
+        return StateFolder(self.folder / "states" / spec.name)
+
+    def run(self, spec: PipelineSpec, **more: Any) -> PipelineStatus:
+        def show(name: str, epoch: int, columns: Any, rows: Any) -> None:
+            self.tables.append((name, epoch, list(columns), list(rows)))
+
+        return run_pipeline(spec, self.spark, self.state(spec), on_table=show, **more)
+
+
+@pytest.fixture
+def runs(spark: SparkSession, tmp_path: Path) -> Runs:
+    return Runs(spark, tmp_path)
+
+
+@pytest.fixture
+def messages(spark: SparkSession, world: World) -> Callable[[str], list[Any]]:
+    def read(topic: str) -> list[Any]:
+        return spark.read.format("rocketmq").options(**world.options, subscribe=topic).load().collect()
+
+    return read
+
+
+def order(number: int, **changes: Any) -> bytes:
+    product = ("apple", "pear")[number % 2]
+    return json.dumps(
+        {"id": number, "product": product, "price": 2.5, "at": "2026-01-01T00:00:30Z", **changes}
+    ).encode()
+
+
+def test_sinks_and_dead_letters_share_out_every_message(
+    runs: Runs, world: World, messages: Callable[[str], list[Any]]
+) -> None:
+    topic = world.topic("orders")
+    world.fill(topic, [order(number) for number in range(40)])
+    world.fill(
+        topic, [b"not json", b"[1, 2]", b"", b'{"id": "x"}', b"\xff\xfe", order(100, price=-1), order(101, price=None)]
+    )
+    spec = runs.spec(ORDERS, server=world.address, topic=topic, out=str(runs.folder))
+    status = runs.run(spec)
+    assert (status.state, status.error, status.is_bounded) == (State.FINISHED, None, True)
+    assert runs.state(spec).read() == status
+
+    lines = runs.spark.read.parquet(str(runs.folder / "lines"))
+    assert sorted(row.id for row in lines.collect()) == list(range(40))
+    assert {row.product for row in lines.collect()} == {"apple", "pear"}
+    copies = messages(f"{topic}-copy")
+    assert sorted(json.loads(row.body)["id"] for row in copies) == list(range(40))
+    totals = {json.loads(row.body)["product"]: json.loads(row.body) for row in messages(f"{topic}-totals")}
+    assert {product: (found["total"], found["n"]) for product, found in totals.items()} == {
+        "apple": (50.0, 20),
+        "pear": (50.0, 20),
+    }
+
+    dead = messages(f"{topic}-dead")
+    rules = sorted(row.properties["DLQ_RULES"] for row in dead)
+    assert rules == ["malformed"] * 5 + ["positive"] * 2
+    assert {bytes(row.body) for row in dead} >= {b"not json", b"[1, 2]", b"", b"\xff\xfe"}
+    one = next(row for row in dead if row.properties["DLQ_RULES"] == "positive")
+    assert one.properties["DLQ_REASON"] == "positive: value.price > 0"
+    assert one.properties["DLQ_PIPELINE"] == "orders" and one.properties["DLQ_VIEW"] == "orders"
+    assert one.properties["DLQ_ORIGIN_TOPIC"] == topic and one.properties["DLQ_ORIGIN_OFFSET"].isdecimal()
+
+    by_name = {query.name: query for query in status.queries}
+    assert set(by_name) == {"orders", "totals"}
+    assert (by_name["orders"].rows, by_name["orders"].dead_letters) == (47, 7)
+    assert by_name["orders"].broken == {"orders.malformed": 5, "orders.positive": 2}
+    assert by_name["orders"].sinks == {"files": 40, "copy": 40}
+    assert by_name["orders"].lag == 0
+
+    # Again: only what is new.
+    world.fill(topic, [order(41)])
+    status = runs.run(spec)
+    assert {query.name: query.rows for query in status.queries} == {"orders": 1, "totals": 1}
+    assert lines.sparkSession.read.parquet(str(runs.folder / "lines")).count() == 41
+    assert len(messages(f"{topic}-copy")) == 41
+    assert len(messages(f"{topic}-dead")) == 7
+
+
+FILES = """\
+[pipeline]
+name = "files"
+trigger = "{trigger}"
+[sources.events]
+format = "json"
+stream = true
+path = "{folder}/in"
+schema = "id INT, kind STRING"
+options = {{ maxFilesPerTrigger = 1 }}
+[sources.kinds]
+format = "json"
+path = "{folder}/kinds"
+[steps.named]
+sql = "SELECT e.id, k.name FROM events e JOIN kinds k ON e.kind = k.kind"
+[steps.big]
+python = "own_steps:above"
+from = "named"
+options = {{ least = 2 }}
+[sinks.files]
+from = "big"
+kind = "json"
+path = "{folder}/out"
+[sinks.seen]
+from = "named"
+kind = "console"
+"""
+
+
+@pytest.fixture
+def files(runs: Runs) -> Callable[[str], PipelineSpec]:
+    """A pipeline of files alone: `files(trigger)`."""
+    (runs.folder / "own_steps.py").write_text("def above(df, least):\n    return df.where(df.id >= least)\n")
+    put(runs, "kinds/k.json", [{"kind": "a", "name": "Anna"}, {"kind": "b", "name": "Bea"}])
+    put(runs, "in/1.json", [{"id": 1, "kind": "a"}, {"id": 2, "kind": "b"}])
+    put(runs, "in/2.json", [{"id": 3, "kind": "a"}])
+
+    def make(trigger: str) -> PipelineSpec:
+        return runs.spec(FILES.format(trigger=trigger, folder=runs.folder))
+
+    return make
+
+
+def put(runs: Runs, name: str, rows: list[dict[str, Any]]) -> None:
+    path = runs.folder / name
+    path.parent.mkdir(exist_ok=True)
+    (runs.folder / "fresh").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (runs.folder / "fresh").rename(path)
+
+
+def written(runs: Runs) -> list[tuple[int, str]]:
+    return sorted(
+        (row["id"], row["name"])
+        for file in (runs.folder / "out").glob("*.json")
+        for row in map(json.loads, file.read_text().splitlines())
+    )
+
+
+def test_files_python_steps_and_tables(runs: Runs, files: Callable[[str], PipelineSpec]) -> None:
+    status = runs.run(files("available-now"))
+    assert written(runs) == [(2, "Bea"), (3, "Anna")]
+    assert {name for name, *_ in runs.tables} == {"seen"}
+    assert sorted(row for *_, rows in runs.tables for row in rows) == [(1, "Anna"), (2, "Bea"), (3, "Anna")]
+    assert runs.tables[0][2] == ["id", "name"]
+    (query,) = status.queries
+    assert (query.name, query.epochs, query.rows, query.sinks["files"]) == ("events", 2, 3, 2)
+    assert not list((runs.folder / "out" / "_staging").rglob("*.json"))
+
+
+def test_a_running_pipeline_can_be_seen_and_stopped(runs: Runs, files: Callable[[str], PipelineSpec]) -> None:
+    spec = files("0 seconds")
+    state = runs.state(spec)
+    ended: list[PipelineStatus] = []
+    thread = threading.Thread(target=lambda: ended.append(runs.run(spec)))
+    thread.start()
+    try:
+        wait_for(lambda: written(runs) == [(2, "Bea"), (3, "Anna")], "the first files are written", seconds=120)
+        seen = state.present()
+        assert (seen.state, seen.is_bounded) == (State.RUNNING, False)
+        with pytest.raises(ConfigError, match="the pipeline files is running"):
+            runs.run(spec)
+        put(runs, "in/3.json", [{"id": 4, "kind": "b"}])
+        wait_for(lambda: (4, "Bea") in written(runs), "what comes later is written", seconds=60)
+    finally:
+        state.ask_to_stop()
+        thread.join(60)
+    assert ended[0].state is State.STOPPED
+    assert state.present().state is State.STOPPED
+    put(runs, "in/4.json", [{"id": 5, "kind": "a"}])
+    runs.run(files("available-now"))
+    assert written(runs) == [(2, "Bea"), (3, "Anna"), (4, "Bea"), (5, "Anna")]
+
+
+def test_a_rule_that_must_hold_fails_the_pipeline(runs: Runs, files: Callable[[str], PipelineSpec]) -> None:
+    files("available-now")
+    text = FILES.format(trigger="available-now", folder=runs.folder)
+    spec = runs.spec(text + '[quality.named]\naction = "fail"\nrules = { small = "id < 3" }\n')
+    with pytest.raises(PipelineFailed, match="a row of named breaks the rule small: id < 3"):
+        runs.run(spec)
+    status = runs.state(spec).present()
+    assert status.state is State.FAILED and status.error is not None and "rule small" in status.error
+    # What was written before is kept, and the rest is written when the rule is gone.
+    runs.run(runs.spec(text))
+    assert written(runs) == [(2, "Bea"), (3, "Anna")]
+
+
+def test_a_step_that_raises_is_said_in_its_own_words(runs: Runs, files: Callable[[str], PipelineSpec]) -> None:
+    spec = files("available-now")
+    (runs.folder / "failing.py").write_text(
+        "def fails(df):\n    if not df.isStreaming:\n        raise ValueError('no such luck')\n    return df\n"
+    )
+    text = (runs.folder / "pipeline.toml").read_text().replace("own_steps:above", "failing:fails")
+    spec = runs.spec(text.replace("options = { least = 2 }", ""))
+    with pytest.raises(PipelineFailed, match="no such luck"):
+        runs.run(spec)
+
+
+# -- an epoch that is done again -----------------------------------------------------------------------------
+
+
+def test_an_epoch_whose_writing_was_cut_is_written_once(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    files = EpochFiles(spark, str(folder), "query", "parquet")
+    assert files.write(spark.range(10).selectExpr("id", "id % 2 AS part"), 0, ("part",), {}) == 10
+    assert files.write(spark.range(10, 15).selectExpr("id", "0 AS part"), 1, ("part",), {}) == 5
+
+    # As a crash right after the line of epoch 1 would leave it: one of its files not yet in place.
+    line = json.loads((folder / "_epochs/query/00000001.json").read_bytes())
+    name = line["files"][0]
+    place, _, file = name.rpartition("/")
+    staged = folder / line["attempt"] / name
+    staged.parent.mkdir(parents=True)
+    (folder / place / f"00000001-{file}").rename(staged)
+    assert spark.read.parquet(str(folder)).count() < 15
+    assert files.write(spark.range(100, 105).selectExpr("id", "0 AS part"), 1, ("part",), {}) == 5
+    assert sorted(row.id for row in spark.read.parquet(str(folder)).collect()) == list(range(15))
+
+    # As a crash before the line would leave it: an attempt that counts for nothing.
+    stray = folder / "_staging/query/00000002-dead/part=0"
+    stray.mkdir(parents=True)
+    (stray / "part-0.parquet").write_bytes(b"half a file")
+    assert files.write(spark.range(15, 20).selectExpr("id", "0 AS part"), 2, ("part",), {}) == 5
+    assert sorted(row.id for row in spark.read.parquet(str(folder)).collect()) == list(range(20))
+    assert not stray.exists()
+    assert files.write(spark.range(0).selectExpr("id", "0 AS part"), 3, ("part",), {}) == 0
+    assert not list(folder.rglob("00000003-*"))
+
+
+def test_tables_are_written_once_a_run(runs: Runs) -> None:
+    put(runs, "in.json", [{"id": number} for number in range(5)])
+    spec = runs.spec(
+        f"""\
+[pipeline]
+name = "tables"
+[sources.events]
+format = "json"
+path = "{runs.folder}/in.json"
+[quality.events.rules]
+small = "id < 4"
+[dead_letters]
+kind = "json"
+path = "{runs.folder}/dead"
+[steps.counted]
+sql = "SELECT count(*) AS n FROM events"
+[sinks.counted]
+from = "counted"
+kind = "parquet"
+path = "{runs.folder}/out"
+[sinks.all]
+from = "events"
+kind = "console"
+"""
+    )
+    status = runs.run(spec)
+    assert (status.state, status.queries[0].dead_letters) == (State.FINISHED, 1)
+    runs.run(spec)
+    assert [row.n for row in runs.spark.read.parquet(f"{runs.folder}/out").collect()] == [4, 4]
+    dead = runs.spark.read.json(f"{runs.folder}/dead").collect()
+    assert len(dead) == 2 and dead[0].properties.DLQ_REASON == "small: id < 4"
+
+
+# -- what only Spark can say ---------------------------------------------------------------------------------
+
+SOURCE = """\
+[pipeline]
+name = "p"
+[sources.a]
+format = "rocketmq"
+options = { nameServer = "127.0.0.1:1", subscribe = "t" }
+[sinks.s]
+from = "v"
+kind = "topic"
+topic = "out"
+options = { nameServer = "127.0.0.1:1" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "sentence"),
+    [
+        ("SELECT nothing FROM a", r"steps\.v: .*nothing.* cannot be resolved"),
+        (
+            "SELECT topic, count(*) AS n FROM a GROUP BY topic",
+            r"sinks\.s: rows of v .* come out of a shuffle.*id_columns",
+        ),
+        ("SELECT body FROM a", r"sinks\.s: rows of v .* it has no column broker"),
+        ("SELECT a.* FROM a JOIN a AS b ON a.msg_id = b.msg_id", r"sinks\.s: rows of v .* come out of a shuffle"),
+    ],
+)
+def test_what_is_refused_before_anything_is_read(runs: Runs, step: str, sentence: str) -> None:
+    spec = runs.spec(SOURCE + f'[steps.v]\nsql = "{step}"\n')
+    with pytest.raises(ConfigError, match=sentence):
+        make_plan(spec, private_session(spec, runs.spark))
+
+
+def test_explain(runs: Runs) -> None:
+    spec = runs.spec(ORDERS, server="127.0.0.1:1", topic="t", out="/out")
+    found = explain(spec, runs.spark)
+    by_name = {query.name: query for query in found.queries}
+    assert (by_name["orders"].steps, by_name["orders"].dead_letters_of) == (["lines"], ["orders"])
+    assert by_name["totals"].keeps_state and not by_name["orders"].keeps_state
+    assert {sink.name: sink.promise for query in found.queries for sink in query.sinks} == {
+        "files": "exactly once",
+        "copy": "effectively once, by id",
+        "totals": "effectively once, by id",
+    }
+    view = next(view for view in found.views if view.name == "lines")
+    assert view.is_stream and view.columns["price"] == "decimal(10,2)"
+    assert msgspec.json.encode(found)
+
+
+def test_replay_reads_again_from_a_time(runs: Runs, world: World, messages: Callable[[str], list[Any]]) -> None:
+    topic = world.topic("replayed")
+    world.fill(topic, [order(number) for number in range(6)])
+    spec = runs.spec(ORDERS, server=world.address, topic=topic, out=str(runs.folder))
+    runs.run(spec)
+    stored = [row.store_timestamp for row in messages(topic)]
+    runs.run(spec, replay_from_ms=int(min(stored).timestamp() * 1000) - 1)
+    found = [json.loads(row.body)["id"] for row in messages(f"{topic}-copy")]
+    assert sorted(found) == sorted([*range(6), *range(6)])
+    assert len({row.msg_id for row in messages(f"{topic}-copy")}) == 12
+    runs.run(spec)
+    assert len(messages(f"{topic}-copy")) == 12
