@@ -17,7 +17,7 @@ def tables() -> list[list[str]]:
     """The names in the first cells, table by table."""
     found: list[list[str]] = []
     for line in SECTION.splitlines():
-        if line.startswith("| option") or line.startswith("| column"):
+        if line.startswith(("| option", "| column")):
             found.append([line.split("|")[1].strip()])
         elif line.startswith("| `") and found:
             found[-1] += re.findall(r"`([^`]+)`", re.split(r"(?<!\\)\|", line)[1])

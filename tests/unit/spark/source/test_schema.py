@@ -1,0 +1,66 @@
+"""Columns as Spark and Arrow know them, and schemas that somebody writes down."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from apogeemq.errors import ConfigError
+from apogeemq.spark.source.columns import ALL_COLUMNS
+from apogeemq.spark.source.data_source import RocketMQDataSource
+from apogeemq.spark.source.schema import arrow_schema, columns_of, spark_schema
+
+OPTIONS = {"nameServer": "a:1", "subscribe": "t"}
+
+
+def test_columns_are_in_their_order() -> None:
+    assert spark_schema().fieldNames() == list(arrow_schema().names) == list(ALL_COLUMNS)
+    assert spark_schema(("body", "topic")).fieldNames() == ["body", "topic"]
+
+
+def test_times_are_as_spark_wants_them() -> None:
+    assert str(arrow_schema(("store_timestamp",)).field(0).type) == "timestamp[us, tz=UTC]"
+
+
+def test_a_schema_chooses_columns() -> None:
+    wanted = StructType([StructField("body", BinaryType()), StructField("topic", StringType(), nullable=False)])
+    assert columns_of(wanted) == ("body", "topic")
+    assert columns_of(spark_schema()) == ALL_COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        (StructField("colour", StringType()), "no column colour: expected some of topic, broker"),
+        (StructField("queue_id", LongType()), "column queue_id is of type int, not bigint"),
+    ],
+)
+def test_a_schema_of_something_else_is_refused(field: StructField, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        columns_of(StructType([field]))
+
+
+def test_the_source_shows_the_columns_of_its_options() -> None:
+    assert RocketMQDataSource.name() == "rocketmq"
+    assert RocketMQDataSource({**OPTIONS, "includeBody": "false"}).schema().fieldNames() == [
+        name for name in ALL_COLUMNS if name != "body"
+    ]
+    with pytest.raises(ConfigError, match="unknown option"):
+        RocketMQDataSource({**OPTIONS, "colour": "red"}).schema()
+
+
+def test_readers_travel() -> None:
+    source = RocketMQDataSource(OPTIONS)
+    for reader in (source.reader(spark_schema()), source.streamReader(spark_schema())):
+        assert type(pickle.loads(pickle.dumps(reader))) is type(reader)
+
+
+def test_a_reader_takes_filters_unless_told_not_to() -> None:
+    from pyspark.sql.datasource import DataSourceReader
+
+    takes = RocketMQDataSource(OPTIONS).reader(spark_schema())
+    plain = RocketMQDataSource({**OPTIONS, "pushFilters": "false"}).reader(spark_schema())
+    assert type(takes).pushFilters is not DataSourceReader.pushFilters
+    assert type(plain).pushFilters is DataSourceReader.pushFilters
