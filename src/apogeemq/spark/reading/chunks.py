@@ -97,8 +97,8 @@ class ChunkFeed:
         while self._in_flight:
             answers = await self._in_flight[0]
             self._in_flight.popleft()
-            if not answers.is_complete:
-                self._in_flight.appendleft(self._begin(answers.rest))
+            if (rest := answers.rest).size:
+                self._in_flight.appendleft(self._begin(rest))
             self._fill()
             chunk.add(answers)
             if chunk.is_full:

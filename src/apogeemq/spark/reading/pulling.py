@@ -28,32 +28,42 @@ _NO_SUCH_FILTER: Final = "does not support"
 
 
 class SlotAnswers:
-    """What pulls of a slot brought, in the order of offsets. `rest` is what was not asked for."""
+    """What pulls of a slot brought, in the order of offsets; all before `offset` were answered."""
 
     def __init__(self, slot: OffsetRange) -> None:
-        self.rest = slot
+        self._slot = slot
+        self._answers: list[bytes] = []  # of the offsets from here on
+        self._answered_from = slot.start
+        self.offset = slot.start
         self.pulls: list[Pulled] = []
         self.losses: list[DataLost] = []
         self.size = 0
 
     def add(self, outcome: Outcome, records: bytes) -> None:
-        offset = self.rest.start
-        until = min(outcome.next_offset, self.rest.end)
-        answered = self.rest._replace(end=until)
         if outcome.why_lost:
-            self.losses.append(DataLost(*answered, outcome.why_lost))
-        elif self.pulls and self.pulls[-1].span.end == offset:
-            last = self.pulls[-1]
-            last.answers.append(records)
-            self.pulls[-1] = Pulled(last.span._replace(end=until), last.answers)
+            self.close()
+            self._go_on_at(outcome.next_offset)
+            self.losses.append(DataLost(*self._slot[:3], self._answered_from, self.offset, outcome.why_lost))
+            self._answered_from = self.offset
         else:
-            self.pulls.append(Pulled(answered, [records]))
-        self.rest = self.rest._replace(start=until)
-        self.size += len(records)
+            self._answers.append(records)
+            self.size += len(records)
+            self._go_on_at(outcome.next_offset)
+
+    def close(self) -> None:
+        """Nothing follows, or nothing that belongs to what is here."""
+        if self._answers:
+            span = self._slot._replace(start=self._answered_from, end=self.offset)
+            self.pulls.append(Pulled(span, self._answers))
+            self._answers, self._answered_from = [], self.offset
+
+    def _go_on_at(self, offset: int) -> None:
+        self.offset = min(offset, self._slot.end)
 
     @property
-    def is_complete(self) -> bool:
-        return self.rest.start >= self.rest.end
+    def rest(self) -> OffsetRange:
+        """What was not asked for."""
+        return self._slot._replace(start=self.offset)
 
 
 class SlotPuller:
@@ -69,15 +79,15 @@ class SlotPuller:
 
     async def pull(self, slot: OffsetRange) -> SlotAnswers:
         """Raises ApogeeError when a broker does not answer, for all attempts."""
-        queue, answers = slot.queue, SlotAnswers(slot)
-        while not answers.is_complete and answers.size < _MAX_SLOT_BYTES:
-            offset = answers.rest.start
+        queue, end, answers = slot.queue, slot.end, SlotAnswers(slot)
+        while (offset := answers.offset) < end and answers.size < _MAX_SLOT_BYTES:
             try:
-                outcome, records = await self._ask(queue, offset, slot.end)
+                outcome, records = await self._ask(queue, offset, end)
             except ApogeeError as error:
-                outcome, records = await self._ask_again(queue, offset, slot.end, error)
+                outcome, records = await self._ask_again(queue, offset, end, error)
             answers.add(outcome, records)
             self._sizes.learn(outcome.next_offset - offset, len(records))
+        answers.close()
         return answers
 
     async def _ask(self, queue: MessageQueue, offset: int, end: int) -> tuple[Outcome, bytes]:
