@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan, Not
 
+from apogeemq.blocking import PullConsumer
 from apogeemq.errors import ConfigError, DataLost, NoRoute
 from apogeemq.model.messages import Message
 from apogeemq.runtime.clock import now_ms
@@ -133,6 +134,25 @@ def test_tags_and_their_hashes(any_world: World) -> None:
     assert read_batch(any_world, subscribe=topic, tags="Aa") == each_once(numbered(500, "Aa"))
     assert read_batch(any_world, subscribe=topic, tags="Aa || BB").total() == 1_000
     assert read_batch(any_world, subscribe=topic, tags="none") == Counter()
+
+
+def test_dead_letters_and_retries_are_topics_like_others(any_world: World) -> None:
+    topic, group = any_world.topic(queues=1), any_world.name("group")
+    any_world.fill(topic, numbered(4))
+    with PullConsumer(any_world.address, group) as consumer:
+        for queue, end in any_world.max_offsets(topic).items():
+            for offset in range(end):
+                message = consumer.pull(queue, offset, 1).messages[0]
+                consumer.send_back(message, 1 if offset % 2 else -1)  # in a second, or never
+    assert read_batch(any_world, subscribe=f"%DLQ%{group}") == each_once([b"m 0", b"m 2"])
+    retries = Stream(any_world, subscribe=f"%RETRY%{group}", startingOffsets="earliest")
+    assert read_until(retries, 2) == each_once([b"m 1", b"m 3"])
+
+
+def test_tls(any_world: World) -> None:
+    topic = any_world.topic(queues=1)
+    any_world.fill(topic, numbered(10))
+    assert read_batch(any_world, subscribe=topic, **{"tls.enable": "true"}) == each_once(numbered(10))
 
 
 def test_sql_is_for_the_broker(apache_world: World) -> None:
