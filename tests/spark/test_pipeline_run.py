@@ -27,7 +27,7 @@ from tests.spark.worlds import World
 
 pytestmark = pytest.mark.timeout(300)
 
-ORDERS = """\
+ORDERS = '''\
 [pipeline]
 name = "orders"
 [params]
@@ -59,7 +59,10 @@ kind = "topic"
 topic = "${topic}-copy"
 options = { nameServer = "${server}" }
 [steps.totals]
-sql = "SELECT window(at, '1 minute').start AS minute, product, sum(price) AS total, count(*) AS n FROM lines GROUP BY 1, 2"
+sql = """
+SELECT window(at, '1 minute').start AS minute, product, sum(price) AS total, count(*) AS n
+FROM lines GROUP BY window(at, '1 minute'), product
+"""
 [sinks.totals]
 from = "totals"
 kind = "topic"
@@ -67,7 +70,7 @@ topic = "${topic}-totals"
 mode = "update"
 id_columns = ["minute", "product"]
 options = { nameServer = "${server}" }
-"""
+'''
 
 
 class Runs:
@@ -140,7 +143,7 @@ def test_sinks_and_dead_letters_share_out_every_message(
     dead = messages(f"{topic}-dead")
     rules = sorted(row.properties["DLQ_RULES"] for row in dead)
     assert rules == ["malformed"] * 5 + ["positive"] * 2
-    assert {bytes(row.body) for row in dead} >= {b"not json", b"[1, 2]", b"", b"\xff\xfe"}
+    assert {bytes(row.body) for row in dead} >= {b"not json", b"[1, 2]", b"[]", b"\xff\xfe"}
     one = next(row for row in dead if row.properties["DLQ_RULES"] == "positive")
     assert one.properties["DLQ_REASON"] == "positive: value.price > 0"
     assert one.properties["DLQ_PIPELINE"] == "orders" and one.properties["DLQ_VIEW"] == "orders"
@@ -238,13 +241,13 @@ def test_a_running_pipeline_can_be_seen_and_stopped(runs: Runs, files: Callable[
     thread = threading.Thread(target=lambda: ended.append(runs.run(spec)))
     thread.start()
     try:
-        wait_for(lambda: written(runs) == [(2, "Bea"), (3, "Anna")], "the first files are written", seconds=120)
+        wait_for(lambda: written(runs) == [(2, "Bea"), (3, "Anna")], "the first files are written", timeout_s=120)
         seen = state.present()
         assert (seen.state, seen.is_bounded) == (State.RUNNING, False)
         with pytest.raises(ConfigError, match="the pipeline files is running"):
             runs.run(spec)
         put(runs, "in/3.json", [{"id": 4, "kind": "b"}])
-        wait_for(lambda: (4, "Bea") in written(runs), "what comes later is written", seconds=60)
+        wait_for(lambda: (4, "Bea") in written(runs), "what comes later is written")
     finally:
         state.ask_to_stop()
         thread.join(60)
