@@ -18,13 +18,13 @@ from benchmarks.spark.sides import Result, Side, Spark
 from tests.peers import ours
 
 QUEUES = 8
-PULL_MESSAGES = 2_048
-PULL_BYTES = 4 << 20
+PULL_MESSAGES = 1_024
+PULL_BYTES = 1 << 20
 USUAL_PULL_MESSAGES = 32
 USUAL_PULL_BYTES = 256 << 10
 
 _CREATE_TOPIC, _UPDATE_CONFIG = 17, 25
-_TARGETED_BATCH = 32  # asking.fill sends so many at once
+_FILLED_AT_ONCE = 32  # by asking.fill
 
 
 class Topic(NamedTuple):
@@ -37,7 +37,7 @@ class Topic(NamedTuple):
 
     @classmethod
     def of(cls, size: int, rows: int, queues: int = QUEUES) -> Topic:
-        step = queues * _TARGETED_BATCH
+        step = queues * _FILLED_AT_ONCE
         rows = -(-rows // step) * step
         return cls(f"bench-{size}-{rows}-{queues}", size, rows, queues)
 
