@@ -184,6 +184,10 @@ class DataLost(ApogeeError):
         return type(self), (self.topic, self.broker, self.queue_id, self.start, self.end, self.why)
 
 
+class EventsLost(ApogeeError):
+    """Events of a name server's route journal that were to be read are no longer there."""
+
+
 class SendFailed(ApogeeError):
     """A message was not taken. `attempts` are the failures, in order; it may still have been stored by one of them."""
 
