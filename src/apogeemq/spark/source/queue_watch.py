@@ -32,6 +32,7 @@ class QueueWatch:
         self._looked_at: float | None = None
         self._gone: set[MessageQueue] = set()
         self._silent: set[MessageQueue] = set()
+        self._absent: frozenset[str] = frozenset()
 
     def queues(self, cluster: Cluster, positions: Mapping[MessageQueue, int]) -> frozenset[MessageQueue]:
         """Those that can be read now, new ones among them. DataLost when one that has a position is gone."""
@@ -52,7 +53,7 @@ class QueueWatch:
     def latest(self, cluster: Cluster, positions: Mapping[MessageQueue, int]) -> Offsets:
         """The ends of those queues. A broker that does not answer ends the stream, or its queues are left aside."""
         found, failed = cluster.try_max_offsets(self.queues(cluster, positions), only_once=True)
-        if failed.keys() <= self._silent and not any(end < positions.get(queue, 0) for queue, end in found.items()):
+        if failed.keys() <= self._silent and not _gone_back(found, positions):
             return self._heard(found)
         # A queue that is gone may look like one that is empty or does not answer: routes tell, if they are fresh.
         self._looked_at = None
@@ -61,7 +62,14 @@ class QueueWatch:
         for queue, error in failed.items():
             self.leave_aside(queue, error)
         self._silent |= failed.keys()
-        return self._heard(found | cluster.try_max_offsets(queues & self._silent, only_once=True).found)
+        found |= cluster.try_max_offsets(queues & self._silent, only_once=True).found
+        for delay in cluster.connection.retry_delays():
+            # A broker that has just started may still be reading its log.
+            if not (back := _gone_back(found, positions)):
+                break
+            time.sleep(delay)
+            found |= cluster.try_max_offsets(back).found
+        return self._heard(found)
 
     def _heard(self, found: Offsets) -> Offsets:
         self._silent -= found.keys()
@@ -83,7 +91,9 @@ class QueueWatch:
 
     def _look(self, cluster: Cluster) -> None:
         answers = present_queues(cluster, self._selection)
-        _note(answers.failed)
+        for topic in answers.failed.keys() - self._absent:
+            log.warning("the topic %s is not there: %s", topic, answers.failed[topic])
+        self._absent = frozenset(answers.failed)
         present = frozenset[MessageQueue]().union(*answers.found.values())
         if self._looked_at is not None and (new := present - self._present - self._gone):
             log.info("%d new queues, of %s", len(new), ", ".join(sorted({queue.topic for queue in new})))
@@ -96,6 +106,6 @@ class QueueWatch:
             self._gone.add(queue)
 
 
-def _note(failed: Mapping[str, ApogeeError]) -> None:
-    for topic, error in failed.items():
-        log.warning("the topic %s is not there: %s", topic, error)
+def _gone_back(found: Mapping[MessageQueue, int], positions: Mapping[MessageQueue, int]) -> list[MessageQueue]:
+    """Queues that have been read further than they go."""
+    return [queue for queue, end in found.items() if end < positions.get(queue, 0)]
