@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StructField, StructType
 
 from apogeemq.client import MessageQueue
 from apogeemq.errors import ConfigError, MessageIllegal, NoRoute, ProtocolError, RouteCause
@@ -34,7 +35,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RESULT_SCHEMA: Final = "partition int, written bigint, left_out bigint, is_first boolean"
+RESULT_SCHEMA: Final = StructType(
+    [
+        StructField("partition", IntegerType()),
+        StructField("written", LongType()),
+        StructField("left_out", LongType()),
+        StructField("is_first", BooleanType()),
+    ]
+)
 _TOKEN_BITS: Final = 62
 
 

@@ -20,6 +20,7 @@ from apogeemq.client import MessageQueue
 from apogeemq.errors import ApogeeError, ConfigError, NoRoute, RouteCause, Superseded, WrongState
 from apogeemq.model.topics import RETRY_PREFIX
 from apogeemq.spark.cluster import Cluster, cluster_of
+from apogeemq.spark.sink.arrow_map import map_in_arrow
 from apogeemq.spark.sink.columns import DELAY, DELIVER_AT, SinkColumns, check_columns
 from apogeemq.spark.sink.epoch_task import RESULT_SCHEMA, EpochPlan, fence_of, write_partition
 from apogeemq.spark.sink.fence import settle_seconds
@@ -92,7 +93,7 @@ class TopicSink:
             raise ConfigError(f"column {timed[0]} cannot be written once: brokers hide a message until it is due")
         if not columns.id_columns:
             self._check_positions(df, columns)
-        if df.sparkSession.conf.get("spark.speculation", "false") == "true":
+        if df.sparkSession.sparkContext.getConf().get("spark.speculation", "false") == "true":
             raise ConfigError("spark.speculation is true: two tasks would write the same rows; set it to false")
         return columns
 
@@ -186,7 +187,7 @@ class TopicSink:
         context = df.sparkSession.sparkContext
         shared = context.broadcast(b"".join(there)) if there else None
         try:
-            rows = df.mapInArrow(_writer(plan, shared), RESULT_SCHEMA).collect()
+            rows = map_in_arrow(df, _writer(plan, shared), RESULT_SCHEMA).collect()
         finally:
             if shared is not None:
                 shared.destroy()
