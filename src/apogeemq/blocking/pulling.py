@@ -100,6 +100,13 @@ class PullConsumer(PullingConsumer):
             wait_seconds=wait_seconds,
         )
 
+    def pull_raw_run(
+        self, queue: MessageQueue, offset: int, max_messages: int, pulls: int, *, max_bytes: int | None = None
+    ) -> list[RawPullResult]:
+        """Several pulls at once: each begins where the one before ends if it brings as many messages as it may. Gives
+        the answers up to the first pull that failed; raises what `pull_raw` raises when that is the first."""
+        return self._call(self._consumer.pull_raw_run, queue, offset, max_messages, pulls, max_bytes=max_bytes)
+
     def send_back(self, message: ReceivedMessage, delay_level: int = 0) -> None:
         """Let a message come again to the group, through its retry topic, after a delay that grows unless a level is
         given; -1 sends it to the dead letters at once."""

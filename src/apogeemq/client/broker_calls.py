@@ -135,19 +135,16 @@ class BrokerCalls:
         if is_lite and answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:  # a broker of the 4.9 line
             self._without_lite_pull.add(address)
             return await self.pull(address, header, timeout_seconds)
-        if answer.code not in _PULLED_CODES:
-            raise RemoteRefused(answer.code, answer.remark, address)
-        try:
-            found = headers.read_pull_result(answer)
-        except RequestRefused as error:
-            raise ProtocolError(f"{address} answered a pull without its offsets: {error}") from None
-        return PullAnswer(
-            answer.code,
-            found.nextBeginOffset,
-            found.minOffset,
-            found.maxOffset,
-            found.suggestWhichBrokerId,
-            answer.body,
+        return pull_answer(answer, address)
+
+    def begin_pull(
+        self, address: str, header: headers.PullMessage, timeout_seconds: float
+    ) -> asyncio.Future[Command] | None:
+        """Ask at once, for an answer that `pull_answer` reads; None when there is no connection to do it over."""
+        code = RequestCode.PULL_MESSAGE
+        fields = self._pool.hooked(code, write_fields(header), b"")
+        return self._pool.begin(
+            self._pulled_at(address), code, lambda opaque: encode_request(code, opaque, fields), timeout_seconds
         )
 
     async def send_back(self, address: str, header: headers.SendBack) -> None:
@@ -300,6 +297,19 @@ def send_answer(answer: Command, address: str) -> SendAnswer:
     except RequestRefused as error:
         raise ProtocolError(f"{address} answered a send without saying where it went: {error}") from None
     return SendAnswer(answer.code, stored.msgId, stored.queueId, stored.queueOffset, stored.transactionId)
+
+
+def pull_answer(answer: Command, address: str) -> PullAnswer:
+    """What was found. Raises RemoteRefused."""
+    if answer.code not in _PULLED_CODES:
+        raise RemoteRefused(answer.code, answer.remark, address)
+    try:
+        found = headers.read_pull_result(answer)
+    except RequestRefused as error:
+        raise ProtocolError(f"{address} answered a pull without its offsets: {error}") from None
+    return PullAnswer(
+        answer.code, found.nextBeginOffset, found.minOffset, found.maxOffset, found.suggestWhichBrokerId, answer.body
+    )
 
 
 def records_of(data: bytes) -> list[Record]:

@@ -11,12 +11,12 @@ from apogeemq.errors import DataLost
 from apogeemq.spark.reading.pulling import SlotAnswers, SlotPuller
 from apogeemq.spark.reading.record_batches import Pulled
 from apogeemq.spark.reading.record_heads import MIN_RECORD_SIZE
-from apogeemq.spark.reading.slots import SlotSizes, slots_of
+from apogeemq.spark.reading.slots import PullSizes, slots_of
 from apogeemq.spark.source.ranges import OffsetRange
 
 ROWS: Final = 10_000
 BYTES: Final = 4 * 1024 * 1024
-SLOTS_IN_FLIGHT: Final = 8
+SLOTS_IN_FLIGHT: Final = 4
 
 
 class Chunk:
@@ -59,7 +59,7 @@ def _queue(loss: DataLost) -> tuple[str, str, int]:
 class ChunkFeed:
     """Runs in the loop. One chunk at most waits to be taken; several slots are pulled at once, in order."""
 
-    def __init__(self, puller: SlotPuller, ranges: Iterable[OffsetRange], sizes: SlotSizes) -> None:
+    def __init__(self, puller: SlotPuller, ranges: Iterable[OffsetRange], sizes: PullSizes) -> None:
         self._puller = puller
         self._slots = slots_of(ranges, sizes)
         self._in_flight: deque[asyncio.Task[SlotAnswers]] = deque()

@@ -17,7 +17,7 @@ from apogeemq.spark.connection import Connection
 from apogeemq.spark.reading.chunks import Chunk, ChunkFeed
 from apogeemq.spark.reading.pulling import SlotPuller
 from apogeemq.spark.reading.record_batches import Decoded, decode
-from apogeemq.spark.reading.slots import SlotSizes
+from apogeemq.spark.reading.slots import PullSizes
 from apogeemq.spark.source.data_loss import LossRule
 from apogeemq.spark.source.message_filter import MessageFilter
 from apogeemq.spark.source.ranges import OffsetRange
@@ -48,7 +48,7 @@ def read_ranges(
     """
     schema, rule = arrow_schema(columns), LossRule(fails_on_data_loss)
     tags = subscription_of("", wanted.tags).tags_set or None
-    sizes = SlotSizes(is_filtered=not wanted.is_everything)
+    sizes = PullSizes(is_filtered=not wanted.is_everything)
     feed = ChunkFeed(SlotPuller(cluster_of(connection, group), wanted, sizes), ranges, sizes)
     keep_memory()
     background = background_loop()

@@ -1,4 +1,4 @@
-"""The pulls of one slot: one after the other until all of its offsets were answered, again after failures that pass."""
+"""The pulls of one slot: as many as its offsets need, several at once, and again after failures that pass."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import asyncio
 import logging
 from typing import Final
 
-from apogeemq.client import MessageQueue
+from apogeemq.client import MessageQueue, RawPullResult
 from apogeemq.errors import ApogeeError, DataLost, NoRoute, RemoteRefused, RouteCause
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.spark.cluster import Cluster
 from apogeemq.spark.reading.pull_outcome import NotThere, Outcome, outcome_of
 from apogeemq.spark.reading.record_batches import Pulled
-from apogeemq.spark.reading.slots import SlotSizes
+from apogeemq.spark.reading.slots import PullSizes
 from apogeemq.spark.source.message_filter import MessageFilter
 from apogeemq.spark.source.ranges import OffsetRange
 
 log = logging.getLogger(__name__)
 
-_MAX_MESSAGES: Final = 1024  # of a pull; most brokers bring fewer
 _MAX_PULL_BYTES: Final = 1024 * 1024
+_PULLS_AT_ONCE: Final = 16
 # A slot that holds so much is handed over as it is; the rest becomes a slot of its own.
 _MAX_SLOT_BYTES: Final = 2 * 1024 * 1024
 
@@ -69,7 +69,7 @@ class SlotAnswers:
 class SlotPuller:
     """For the ranges of one task; runs in the loop."""
 
-    def __init__(self, cluster: Cluster, wanted: MessageFilter, sizes: SlotSizes) -> None:
+    def __init__(self, cluster: Cluster, wanted: MessageFilter, sizes: PullSizes) -> None:
         self._connection = cluster.connection
         self._consumer = cluster.consumer
         self._wanted = wanted
@@ -81,25 +81,59 @@ class SlotPuller:
         """Raises ApogeeError when a broker does not answer, for all attempts."""
         queue, end, answers = slot.queue, slot.end, SlotAnswers(slot)
         while (offset := answers.offset) < end and answers.size < _MAX_SLOT_BYTES:
-            try:
-                outcome, records = await self._ask(queue, offset, end)
-            except ApogeeError as error:
-                outcome, records = await self._ask_again(queue, offset, end, error)
-            answers.add(outcome, records)
-            self._sizes.learn(outcome.next_offset - offset, len(records))
+            pulls = min(self._sizes.full_pulls(end - offset), _PULLS_AT_ONCE)
+            if pulls > 1:
+                await self._add_run(answers, queue, pulls)
+            else:
+                await self._add(answers, queue, end)
         answers.close()
         return answers
 
-    async def _ask(self, queue: MessageQueue, offset: int, end: int) -> tuple[Outcome, bytes]:
+    async def _add_run(self, answers: SlotAnswers, queue: MessageQueue, pulls: int) -> None:
+        """The answers to several pulls at once; those that bring less than expected leave gaps, which are closed."""
+        first, messages = answers.offset, self._sizes.messages
+        try:
+            found = await self._consumer.pull_raw_run(queue, first, messages, pulls, max_bytes=_MAX_PULL_BYTES)
+        except ApogeeError:
+            found = []  # a single pull fails as well, or it has passed
+        ends = range(first + messages, first + (len(found) + 1) * messages, messages)
+        for end, answer in zip(ends, found, strict=True):
+            while answers.offset < end - messages:
+                await self._add(answers, queue, end - messages)
+            if answers.offset == end - messages:
+                await self._add(answers, queue, end, answer)
+        if not found:
+            await self._add(answers, queue, first + messages)
+
+    async def _add(
+        self, answers: SlotAnswers, queue: MessageQueue, end: int, answer: RawPullResult | None = None
+    ) -> None:
+        """One answer: this one, or that to a pull of the next offsets."""
+        offset = answers.offset
+        asked = end - offset if answer is not None else min(end - offset, self._sizes.wish())
+        try:
+            outcome, records = await self._ask(queue, offset, asked, answer)
+        except ApogeeError as error:
+            outcome, records = await self._ask_again(queue, offset, asked, error)
+        answers.add(outcome, records)
+        if not outcome.why_lost:
+            self._sizes.learn(asked, outcome.next_offset - offset, len(records))
+
+    async def _ask(
+        self, queue: MessageQueue, offset: int, messages: int, answer: RawPullResult | None = None
+    ) -> tuple[Outcome, bytes]:
         wanted = self._wanted
-        answer = await self._consumer.pull_raw(
-            *(queue, offset, min(end - offset, _MAX_MESSAGES), wanted.tags), sql=wanted.sql, max_bytes=_MAX_PULL_BYTES
-        )
+        if answer is None:
+            answer = await self._consumer.pull_raw(
+                *(queue, offset, messages, wanted.tags), sql=wanted.sql, max_bytes=_MAX_PULL_BYTES
+            )
         return outcome_of(offset, answer, is_filtered=not wanted.is_everything), answer.records
 
     # -- failures --------------------------------------------------------------------------------------------
 
-    async def _ask_again(self, queue: MessageQueue, offset: int, end: int, error: ApogeeError) -> tuple[Outcome, bytes]:
+    async def _ask_again(
+        self, queue: MessageQueue, offset: int, messages: int, error: ApogeeError
+    ) -> tuple[Outcome, bytes]:
         for delay in self._connection.retry_delays():
             if not _may_pass(error) or queue in self._ended:
                 break
@@ -107,14 +141,14 @@ class SlotPuller:
                 log.warning("%s, from %d: %s; trying again in %g s", _named(queue), offset, error, delay)
             await asyncio.sleep(delay)
             try:
-                answer = await self._ask(queue, offset, end)
+                answer = await self._ask(queue, offset, messages)
             except ApogeeError as another:
                 error = another
             else:
                 self._ended.discard(queue)
                 self._complaints.pop(queue, None)
                 return answer
-        return self._given_up(queue, offset, end, error), b""
+        return self._given_up(queue, offset, offset + messages, error), b""
 
     def _given_up(self, queue: MessageQueue, offset: int, end: int, error: ApogeeError) -> Outcome:
         """Messages that are not there are lost; everything else is a failure."""

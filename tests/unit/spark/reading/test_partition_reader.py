@@ -116,6 +116,36 @@ async def test_slots_that_grow_too_large_are_handed_over_in_parts(
 
 
 @in_loop
+async def test_answers_that_bring_less_than_others_did(tmp_path: Path) -> None:
+    async with cluster(tmp_path, maxTransferBytesOnMessageInMemory="3000", mappedFileSizeCommitLog="1000000") as it:
+        await it.make_topic("T", 1)
+        bodies = [b"%d" % number + bytes(number * 7919 % 1500) for number in range(700)]
+        async with Producer(it.address, group="P", client=named("p")) as producer:
+            for body in bodies:
+                await producer.send("T", body)
+        asked: list[PullMessage] = []
+        interfering(it, asked.append)
+        assert await read(it, of_queue(0, 0, 700)) == [(0, offset, body) for offset, body in enumerate(bodies)]
+        assert len({one.queue_offset for one in asked}) == len(asked)  # nothing was asked for twice
+
+
+@in_loop
+async def test_pulls_of_a_run_that_fail_are_made_again(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 1500, queues=1)
+        pulls = 0
+
+        def refuse(header: PullMessage) -> None:
+            nonlocal pulls
+            pulls += 1
+            if pulls % 5 == 0:
+                raise RequestRefused(ResponseCode.SYSTEM_BUSY, "busy")
+
+        interfering(it, refuse)
+        assert await read(it, of_queue(0, 0, 1500), **PATIENT) == expected(0, 0, 1500, 1)
+
+
+@in_loop
 async def test_several_pulls_are_on_their_way_but_not_without_end(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it:
         await fill(it, "T", 1, queues=1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Final
 
-from apogeemq.client.broker_calls import PullAnswer
+from apogeemq.client.broker_calls import PullAnswer, pull_answer
 from apogeemq.client.consuming.group_rules import from_where, message_model
 from apogeemq.client.consuming.incoming import messages_of
 from apogeemq.client.consuming.pulling.pull_result import PullResult, PullStatus, RawPullResult
@@ -19,6 +21,7 @@ from apogeemq.model.subscriptions import CONSUME_ACTIVELY, EVERY_TAG, SQL92, TAG
 from apogeemq.model.topics import MASTER_ID
 from apogeemq.protocol.bodies import consumers as bodies
 from apogeemq.protocol.bodies.heartbeat import ConsumerData
+from apogeemq.protocol.command import Command
 from apogeemq.protocol.headers import broker as headers
 
 _MAX_INT: Final = 2**31 - 1
@@ -87,10 +90,49 @@ class PullConsumer(PullingConsumer):
     ) -> RawPullResult:
         """As `pull`, but the records are not decoded."""
         subscription = self._subscription(queue, tags, sql)
-        answer = await self._pull(queue, offset, max_messages, subscription, max_bytes, wait_seconds)
-        return RawPullResult(
-            PullStatus(answer.code), answer.records, answer.next_offset, answer.min_offset, answer.max_offset
-        )
+        return _raw(await self._pull(queue, offset, max_messages, subscription, max_bytes, wait_seconds))
+
+    async def pull_raw_run(
+        self, queue: MessageQueue, offset: int, max_messages: int, pulls: int, *, max_bytes: int | None = None
+    ) -> list[RawPullResult]:
+        """Several pulls at once: each begins where the one before ends if it brings as many messages as it may.
+
+        They share a write, and their answers often a read: of small pulls many cost little more than one. Gives the
+        answers up to the first pull that failed; raises what `pull_raw` raises when that is the first.
+        """
+        header = self._header(queue, offset, max_messages, self._subscription(queue, EVERY_TAG, ""), max_bytes, 0.0)
+        own = self._own(queue)
+        address = await self._reader_address(own)
+        calls, timeout_seconds = self._running.calls, self.options.pull_timeout_seconds
+        asked: list[asyncio.Future[Command]] = []
+        with contextlib.suppress(ApogeeError):  # then fewer are on their way, or the one below says why none is
+            for number in range(pulls):
+                header.queue_offset = offset + number * max_messages
+                begun = calls.begin_pull(address, header, timeout_seconds)
+                if begun is None:
+                    break
+                asked.append(begun)
+        if not asked:
+            return [await self.pull_raw(queue, offset, max_messages, max_bytes=max_bytes)]
+        return await self._answers(own, address, asked)
+
+    async def _answers(
+        self, queue: MessageQueue, address: str, asked: list[asyncio.Future[Command]]
+    ) -> list[RawPullResult]:
+        found: list[RawPullResult] = []
+        try:
+            for one in asked:
+                answer = pull_answer(await one, address)
+                self._remember(queue, answer.suggested_broker_id)
+                found.append(_raw(answer))
+        except ApogeeError as error:
+            self._failed(queue, error)
+            if not found:
+                raise
+        finally:
+            for one in asked[len(found) :]:
+                one.cancel()
+        return found
 
     def _subscription(self, queue: MessageQueue, tags: str, sql: str) -> SubscriptionData:
         if sql and tags != EVERY_TAG:
@@ -106,6 +148,27 @@ class PullConsumer(PullingConsumer):
         max_bytes: int | None,
         wait_seconds: float,
     ) -> PullAnswer:
+        header = self._header(queue, offset, max_messages, subscription, max_bytes, wait_seconds)
+        own = self._own(queue)
+        address = await self._reader_address(own)
+        instance, timeout_seconds = self._running, self.options.pull_timeout_seconds + wait_seconds
+        try:
+            answer = await instance.calls.pull(address, header, timeout_seconds)
+        except ApogeeError as error:
+            self._failed(own, error)
+            raise
+        self._remember(own, answer.suggested_broker_id)
+        return answer
+
+    def _header(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_messages: int,
+        subscription: SubscriptionData,
+        max_bytes: int | None,
+        wait_seconds: float,
+    ) -> headers.PullMessage:
         if offset < 0:
             raise OffsetIllegal(f"no pull of {queue} at {offset}: offsets begin at 0")
         if max_messages < 1 or wait_seconds < 0:
@@ -113,7 +176,7 @@ class PullConsumer(PullingConsumer):
                 f"a pull of {max_messages} messages, waiting {wait_seconds} s: expected at least 1, and 0 s"
             )
         own = self._own(queue)
-        header = headers.PullMessage(
+        return headers.PullMessage(
             consumer_group=self.group,
             topic=own.topic,
             queue_id=own.queue_id,
@@ -126,17 +189,11 @@ class PullConsumer(PullingConsumer):
             max_bytes=_MAX_INT if max_bytes is None else max_bytes,
             broker_name=own.broker_name,
         )
-        address = await self._reader_address(own)
-        instance, timeout_seconds = self._running, self.options.pull_timeout_seconds + wait_seconds
-        try:
-            answer = await instance.calls.pull(address, header, timeout_seconds)
-        except ApogeeError as error:
-            self._read_from.pop(own, None)
-            if error.refresh_routes:
-                instance.routes.refresh_soon(own.topic)
-            raise
-        self._remember(own, answer.suggested_broker_id)
-        return answer
+
+    def _failed(self, queue: MessageQueue, error: ApogeeError) -> None:
+        self._read_from.pop(queue, None)
+        if error.refresh_routes:
+            self._running.routes.refresh_soon(queue.topic)
 
     def _remember(self, queue: MessageQueue, broker_id: int) -> None:
         if broker_id != MASTER_ID:
@@ -192,3 +249,9 @@ class PullConsumer(PullingConsumer):
     def _running_info(self) -> bodies.ConsumerRunningInfo:
         properties = self._properties(self.options)
         return bodies.ConsumerRunningInfo(properties=properties, subscriptions=[], queues={}, statuses={})
+
+
+def _raw(answer: PullAnswer) -> RawPullResult:
+    return RawPullResult(
+        PullStatus(answer.code), answer.records, answer.next_offset, answer.min_offset, answer.max_offset
+    )

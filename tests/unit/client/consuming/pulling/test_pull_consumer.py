@@ -10,8 +10,17 @@ import pytest
 
 from apogeemq.client import ClientOptions, MessageQueue, Producer, PullConsumer, PullOptions, PullStatus
 from apogeemq.client.broker_calls import records_of
-from apogeemq.errors import BadExpression, ConfigError, ConnectFailed, NoRoute, OffsetIllegal, RemoteRefused, WrongState
-from apogeemq.protocol.codes import RequestCode
+from apogeemq.errors import (
+    BadExpression,
+    ConfigError,
+    ConnectFailed,
+    NoRoute,
+    OffsetIllegal,
+    RemoteRefused,
+    RequestRefused,
+    WrongState,
+)
+from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
 from apogeemq.protocol.headers.broker import PULL_SUBSCRIBES, PULL_SUSPENDS, PullMessage, read_pull_message
 from apogeemq.transport.channel import Channel
@@ -151,6 +160,51 @@ async def test_many_pulls_are_on_their_way_at_once_over_one_connection(tmp_path:
             assert targets.count(it.broker_address) == 1
             await fill(it, "T", 2, queues=2, first=200)
             assert [[message.body for message in (await pull).messages] for pull in held] == [[b"201"]] * 3
+
+
+@in_loop
+async def test_a_run_of_pulls_each_where_the_one_before_ends(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 100, queues=1)
+        asked = listening(it)
+        async with pulling(it) as consumer:
+            (first,) = await consumer.pull_raw_run(it.queue("T"), 5, 10, 4)  # there was no connection yet
+            assert (first.status, first.next_offset) == (PullStatus.FOUND, 15)
+            run = await consumer.pull_raw_run(it.queue("T"), 5, 10, 4, max_bytes=123_456)
+            assert [result.next_offset for result in run] == [15, 25, 35, 45]
+            assert [int(record.body) for result in run for record in records_of(result.records)] == list(range(5, 45))
+            assert [(one.queue_offset, one.max_messages, one.max_bytes) for one in asked[1:]] == [
+                (offset, 10, 123_456) for offset in (5, 15, 25, 35)
+            ]
+            run = await consumer.pull_raw_run(it.queue("T"), 90, 8, 3)
+            assert [(result.status, result.next_offset) for result in run] == [
+                (PullStatus.FOUND, 98),
+                (PullStatus.FOUND, 100),
+                (PullStatus.OFFSET_ILLEGAL, 100),
+            ]
+
+
+@in_loop
+async def test_a_run_ends_before_the_first_pull_that_fails(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 100, queues=1)
+        handlers = it.brokers["broker-a"].server.dispatcher.handlers
+        pull, refused_from = handlers[RequestCode.PULL_MESSAGE], 20
+
+        def refusing(channel: Channel, command: Command) -> Any:
+            if read_pull_message(command).queue_offset >= refused_from:
+                raise RequestRefused(ResponseCode.SYSTEM_BUSY, "busy")
+            return pull(channel, command)
+
+        handlers[RequestCode.PULL_MESSAGE] = refusing
+        async with pulling(it) as consumer:
+            await consumer.pull_raw(it.queue("T"), 0)
+            run = await consumer.pull_raw_run(it.queue("T"), 0, 10, 5)
+            assert [result.next_offset for result in run] == [10, 20]
+            with pytest.raises(RemoteRefused, match="busy"):
+                await consumer.pull_raw_run(it.queue("T"), 20, 10, 5)
+            with pytest.raises(OffsetIllegal):
+                await consumer.pull_raw_run(it.queue("T"), -1, 10, 5)
 
 
 @in_loop
