@@ -21,13 +21,18 @@ Side = Literal["ours", "kafka"]
 SIDES: tuple[Side, Side] = ("ours", "kafka")
 
 CONNECTOR_VERSION = "4.2.0"
-_TOKEN_PROVIDER_VERSION = "4.0.0"
 _ANSWER_SECONDS = 1_800.0
 _END_SECONDS = 30.0
 _POLL_S = 0.03
 _ROOT = Path(__file__).parent.parent.parent
-# What the connector needs beyond what comes with Spark.
-_JARS = ("spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "kafka-clients", "commons-pool2")
+# The connector and what it needs beyond what comes with Spark, in the versions its pom names; of the token provider the
+# newest that is published.
+_ARTIFACTS = (
+    f"org.apache.spark:spark-sql-kafka-0-10_2.13:{CONNECTOR_VERSION}",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.2",
+    "org.apache.commons:commons-pool2:2.13.1",
+)
 
 
 class Result(NamedTuple):
@@ -97,14 +102,7 @@ def ours(work_dir: Path) -> Spark:
 
 def kafka(work_dir: Path) -> Spark:
     """With the connector's jars, that Maven resolves once into the cache."""
-    group = "org.apache.spark"
     library = resolve_jars(
-        f"Spark's Kafka source {CONNECTOR_VERSION}",
-        f"spark-kafka-{CONNECTOR_VERSION}",
-        [
-            f"{group}:spark-sql-kafka-0-10_2.13:{CONNECTOR_VERSION}",
-            f"{group}:spark-token-provider-kafka-0-10_2.13:{_TOKEN_PROVIDER_VERSION}",
-        ],
+        f"Spark's Kafka source {CONNECTOR_VERSION}", f"spark-kafka-{CONNECTOR_VERSION}", _ARTIFACTS, alone=True
     )
-    jars = [str(jar) for jar in sorted(library.glob("*.jar")) if jar.name.startswith(_JARS)]
-    return Spark("kafka", work_dir=work_dir, jars=jars)
+    return Spark("kafka", work_dir=work_dir, jars=[str(jar) for jar in sorted(library.glob("*.jar"))])

@@ -61,8 +61,9 @@ def resolve(version: str) -> Path:
     return resolve_jars(f"Apache RocketMQ {version}", version, artifacts)
 
 
-def resolve_jars(what: str, folder: str, artifacts: Sequence[str]) -> Path:
-    """The same for any artifacts (`group:name:version`), under `folder` of the cache."""
+def resolve_jars(what: str, folder: str, artifacts: Sequence[str], *, alone: bool = False) -> Path:
+    """The same for any artifacts (`group:name:version`), under `folder` of the cache. `alone`: without what they depend
+    on."""
     if problem := _java_problem():
         raise PeersUnavailable(f"{what} needs a JDK of version 17 or newer, and {problem}")
     cache = cache_folder() / "peers" / folder
@@ -71,7 +72,7 @@ def resolve_jars(what: str, folder: str, artifacts: Sequence[str]) -> Path:
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test runs share the cache
         if not done.exists():
-            _resolve_with_maven(what, artifacts, cache, library)
+            _resolve_with_maven(what, artifacts, cache, library, alone=alone)
             done.touch()
     return library
 
@@ -92,11 +93,14 @@ def _java_problem() -> str | None:
     return None
 
 
-def _resolve_with_maven(what: str, artifacts: Sequence[str], cache: Path, library: Path) -> None:
+def _resolve_with_maven(what: str, artifacts: Sequence[str], cache: Path, library: Path, *, alone: bool) -> None:
     if shutil.which("mvn") is None:
         raise PeersUnavailable(f"{what} is resolved by Maven, and there is no `mvn` here")
+    everything = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
+    exclusions = f"<exclusions>{everything}</exclusions>" if alone else ""
     dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+        f"{exclusions}</dependency>"
         for group, name, version in (artifact.split(":") for artifact in artifacts)
     )
     (cache / "pom.xml").write_text(
