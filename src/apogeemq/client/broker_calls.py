@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import msgspec
 
-from apogeemq.errors import ProtocolError, RemoteRefused, RequestRefused
+from apogeemq.errors import ConnectionLost, ProtocolError, RemoteRefused, RequestRefused, TooManyRequests
 from apogeemq.model.queues import MessageQueue
 from apogeemq.protocol import javajson
 from apogeemq.protocol.bodies.heartbeat import Heartbeat, encode_heartbeat
@@ -137,15 +138,21 @@ class BrokerCalls:
             return await self.pull(address, header, timeout_seconds)
         return pull_answer(answer, address)
 
-    def begin_pull(
-        self, address: str, header: headers.PullMessage, timeout_seconds: float
-    ) -> asyncio.Future[Command] | None:
-        """Ask at once, for an answer that `pull_answer` reads; None when there is no connection to do it over."""
-        code = RequestCode.PULL_MESSAGE
-        fields = self._pool.hooked(code, write_fields(header), b"")
-        return self._pool.begin(
-            self._pulled_at(address), code, lambda opaque: encode_request(code, opaque, fields), timeout_seconds
-        )
+    def begin_pulls(
+        self, address: str, header: headers.PullMessage, offsets: Iterable[int], timeout_seconds: float
+    ) -> list[asyncio.Future[Command]]:
+        """Ask at once, once for each offset, for answers that `pull_answer` reads; fewer, or none, when there is no
+        connection that takes them all."""
+        address, code = self._pulled_at(address), RequestCode.PULL_MESSAGE
+        shared, begun = write_fields(header), list[asyncio.Future[Command]]()
+        with contextlib.suppress(ConnectionLost, TooManyRequests):
+            for offset in offsets:
+                fields = self._pool.hooked(code, {**shared, headers.PULL_OFFSET: str(offset)}, b"")
+                asked = self._pool.begin(address, code, partial(_encode_pull, fields), timeout_seconds)
+                if asked is None:
+                    break
+                begun.append(asked)
+        return begun
 
     async def send_back(self, address: str, header: headers.SendBack) -> None:
         await self._ask(
@@ -297,6 +304,10 @@ def send_answer(answer: Command, address: str) -> SendAnswer:
     except RequestRefused as error:
         raise ProtocolError(f"{address} answered a send without saying where it went: {error}") from None
     return SendAnswer(answer.code, stored.msgId, stored.queueId, stored.queueOffset, stored.transactionId)
+
+
+def _encode_pull(fields: Mapping[str, str] | None, opaque: int) -> bytes:
+    return encode_request(RequestCode.PULL_MESSAGE, opaque, fields)
 
 
 def pull_answer(answer: Command, address: str) -> PullAnswer:

@@ -73,11 +73,14 @@ class SendResult(msgspec.Struct, gc=False):
     transactionId: str | None = None
 
 
+PULL_OFFSET: Final = "queueOffset"
+
+
 class PullMessage(msgspec.Struct, gc=False):
     consumer_group: str = field(name="consumerGroup")
     topic: str
     queue_id: Int32 = field(name="queueId")
-    queue_offset: Int64 = field(name="queueOffset")
+    queue_offset: Int64 = field(name=PULL_OFFSET)
     max_messages: Int32 = field(name="maxMsgNums")
     system_flag: Int32 = field(name="sysFlag")
     commit_offset: Int64 = field(default=0, name="commitOffset")

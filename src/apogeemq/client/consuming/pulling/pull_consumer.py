@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Final
 
 from apogeemq.client.broker_calls import PullAnswer, pull_answer
@@ -103,15 +102,8 @@ class PullConsumer(PullingConsumer):
         header = self._header(queue, offset, max_messages, self._subscription(queue, EVERY_TAG, ""), max_bytes, 0.0)
         own = self._own(queue)
         address = await self._reader_address(own)
-        calls, timeout_seconds = self._running.calls, self.options.pull_timeout_seconds
-        asked: list[asyncio.Future[Command]] = []
-        with contextlib.suppress(ApogeeError):  # then fewer are on their way, or the one below says why none is
-            for number in range(pulls):
-                header.queue_offset = offset + number * max_messages
-                begun = calls.begin_pull(address, header, timeout_seconds)
-                if begun is None:
-                    break
-                asked.append(begun)
+        offsets = range(offset, offset + pulls * max_messages, max_messages)
+        asked = self._running.calls.begin_pulls(address, header, offsets, self.options.pull_timeout_seconds)
         if not asked:
             return [await self.pull_raw(queue, offset, max_messages, max_bytes=max_bytes)]
         return await self._answers(own, address, asked)

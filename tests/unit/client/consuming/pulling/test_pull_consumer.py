@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from apogeemq.errors import (
     BadExpression,
     ConfigError,
     ConnectFailed,
+    ConnectionLost,
     NoRoute,
     OffsetIllegal,
     RemoteRefused,
@@ -205,6 +207,31 @@ async def test_a_run_ends_before_the_first_pull_that_fails(tmp_path: Path) -> No
                 await consumer.pull_raw_run(it.queue("T"), 20, 10, 5)
             with pytest.raises(OffsetIllegal):
                 await consumer.pull_raw_run(it.queue("T"), -1, 10, 5)
+
+
+@in_loop
+async def test_a_run_whose_broker_dies_fails_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with cluster(tmp_path) as it:
+        dying = await it.add_broker("broker-b")
+        await it.make_topic("T", 1, "broker-b")
+        queue, asked = it.queue("T", 0, "broker-b"), 0
+
+        def silent(channel: Channel, command: Command) -> Any:
+            nonlocal asked
+            asked += 1
+            return asyncio.get_running_loop().create_future()
+
+        async with pulling(it) as consumer:
+            await consumer.pull_raw(queue, 0)
+            it.brokers["broker-b"].server.dispatcher.handlers[RequestCode.PULL_MESSAGE] = silent
+            run = asyncio.ensure_future(consumer.pull_raw_run(queue, 0, 10, 4))
+            await eventually(lambda: asked == 4)
+            await dying.aclose()
+            with pytest.raises(ConnectionLost):
+                await run
+            del run
+            gc.collect()
+            assert "never retrieved" not in caplog.text
 
 
 @in_loop
