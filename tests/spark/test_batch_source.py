@@ -73,7 +73,7 @@ def test_filters_are_handed_over_and_mean_the_same(spark: SparkSession, any_worl
     topic = any_world.topic(queues=2)
     for queue in any_world.queues(topic):
         messages = [Message(topic, body, tags="a" if index % 3 else "b") for index, body in enumerate(numbered(30))]
-        any_world.producer.send_batch(messages, queue=queue)
+        any_world.put(queue, messages)
     everything = [row.asDict() for row in frame(spark, any_world, subscribe=topic).collect()]
     assert len(everything) == 120
     middle = everything[60]["store_timestamp"]

@@ -68,7 +68,7 @@ def test_offsets_of_queues(any_world: World) -> None:
     queue_a, queue_b = any_world.queues(topic)
     for queue in (queue_a, queue_b):
         messages = [Message(topic, body) for body in numbered(10, queue.broker_name)]
-        any_world.producer.send_batch(messages, queue=queue)
+        any_world.put(queue, messages)
     starting = json.dumps({topic: {"broker-a": {"0": 4}, "broker-b": {"0": -2}}})
     ending = json.dumps({topic: {"broker-a": {"0": 6}, "broker-b": -1}})
     found = read_batch(any_world, subscribe=topic, startingOffsets=starting, endingOffsets=ending)
@@ -90,7 +90,7 @@ def test_offsets_must_fit_the_queues(world: World) -> None:
 def test_offsets_that_are_not_there_are_lost_or_left_out(any_world: World) -> None:
     topic = any_world.topic(queues=1)
     queue = any_world.queues(topic)[0]
-    any_world.producer.send_batch([Message(topic, body) for body in numbered(5)], queue=queue)
+    any_world.put(queue, [Message(topic, body) for body in numbered(5)])
     given = {
         "subscribe": topic,
         "startingOffsets": json.dumps({topic: {"broker-a": {"0": 3}, "broker-b": -2}}),
@@ -172,7 +172,7 @@ def test_filters_narrow_what_is_read(any_world: World) -> None:
         messages = [
             Message(topic, body, tags="even" if index % 2 else "odd") for index, body in enumerate(numbered(20))
         ]
-        any_world.producer.send_batch(messages, queue=queue)
+        any_world.put(queue, messages)
     filters = [
         EqualTo(("queue_id",), 1),
         In(("broker",), ("broker-b", "broker-c")),

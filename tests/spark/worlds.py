@@ -101,7 +101,9 @@ class World:
 
     def send(self, *messages: Message) -> list[SendResult]:
         """One after the other; all that a message can have."""
-        return [self.producer.send(message) for message in messages]
+        sent = [self.producer.send(message) for message in messages]
+        self._await(sent, [[message] for message in messages])
+        return sent
 
     def fill(
         self, topic: str, bodies: Iterable[bytes], *, tags: str = "", properties: Mapping[str, str] | None = None
@@ -109,11 +111,21 @@ class World:
         """Many messages, quickly, in batches that go round all queues. How many they were."""
         messages = (Message(topic, body, tags=tags, properties=properties or {}) for body in bodies)
         queues = itertools.cycle(self.queues(topic))
-        count = 0
-        for batch in _batches(messages):
-            self.producer.send_batch(batch, queue=next(queues))
-            count += len(batch)
-        return count
+        batches = list(_batches(messages))
+        self._await([self.producer.send_batch(batch, queue=next(queues)) for batch in batches], batches)
+        return sum(map(len, batches))
+
+    def put(self, queue: MessageQueue, messages: Sequence[Message]) -> SendResult:
+        """A batch in a queue of your choice."""
+        sent = self.producer.send_batch(messages, queue=queue)
+        self._await([sent], [messages])
+        return sent
+
+    def _await(self, sent: Iterable[SendResult], batches: Iterable[Sequence[Message]]) -> None:
+        """Apache's brokers put messages into their queues a moment after they answered."""
+        pairs = zip(sent, batches, strict=True)
+        ends = {result.queue: result.queue_offset + len(batch) for result, batch in pairs}
+        wait_for(lambda: all(self.producer.max_offset(queue) >= end for queue, end in ends.items()), "queues are full")
 
     def max_offsets(self, topic: str) -> dict[MessageQueue, int]:
         return {queue: self.producer.max_offset(queue) for queue in self.queues(topic)}
