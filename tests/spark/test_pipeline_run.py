@@ -19,7 +19,7 @@ from apogeemq.spark.pipeline.planning import make_plan
 from apogeemq.spark.pipeline.progress import PipelineStatus, State
 from apogeemq.spark.pipeline.reading import read_pipeline
 from apogeemq.spark.pipeline.running import run_pipeline
-from apogeemq.spark.pipeline.sessions import private_session
+from apogeemq.spark.pipeline.sessions import prepared
 from apogeemq.spark.pipeline.spec import PipelineSpec
 from apogeemq.spark.pipeline.status import StateFolder
 from tests.peers.process import wait_for
@@ -121,9 +121,8 @@ def test_sinks_and_dead_letters_share_out_every_message(
 ) -> None:
     topic = world.topic("orders")
     world.fill(topic, [order(number) for number in range(40)])
-    world.fill(
-        topic, [b"not json", b"[1, 2]", b"", b'{"id": "x"}', b"\xff\xfe", order(100, price=-1), order(101, price=None)]
-    )
+    world.fill(topic, [b"not json", b"[1, 2]", b"[]", b'{"id": "x"}', b"\xff\xfe"])
+    world.fill(topic, [order(100, price=-1), order(101, price=None)])
     spec = runs.spec(ORDERS, server=world.address, topic=topic, out=str(runs.folder))
     status = runs.run(spec)
     assert (status.state, status.error, status.is_bounded) == (State.FINISHED, None, True)
@@ -376,8 +375,8 @@ options = { nameServer = "127.0.0.1:1" }
 )
 def test_what_is_refused_before_anything_is_read(runs: Runs, step: str, sentence: str) -> None:
     spec = runs.spec(SOURCE + f'[steps.v]\nsql = "{step}"\n')
-    with pytest.raises(ConfigError, match=sentence):
-        make_plan(spec, private_session(spec, runs.spark))
+    with prepared(spec, runs.spark) as session, pytest.raises(ConfigError, match=sentence):
+        make_plan(spec, session)
 
 
 def test_explain(runs: Runs) -> None:

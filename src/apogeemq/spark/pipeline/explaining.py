@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from apogeemq.spark.pipeline.planning import Plan, make_plan
-from apogeemq.spark.pipeline.sessions import private_session
+from apogeemq.spark.pipeline.sessions import prepared
 from apogeemq.spark.pipeline.sinks import PROMISES
 from apogeemq.spark.pipeline.spec import PipelineSpec, Sink
 
@@ -53,15 +53,16 @@ class Explanation(msgspec.Struct, frozen=True):
 
 def explain(spec: PipelineSpec, spark: SparkSession) -> Explanation:
     """Nothing is read or written. ConfigError for what only Spark could find."""
-    plan = make_plan(spec, private_session(spec, spark))
-    return Explanation(
-        spec.name,
-        spec.description,
-        str(spec.trigger) if plan.queries else "one run",
-        [_view(plan, name) for name in plan.frames],
-        _queries(plan),
-        target_of(spec.dead_letters) if spec.dead_letters is not None else "",
-    )
+    with prepared(spec, spark) as session:
+        plan = make_plan(spec, session)
+        return Explanation(
+            spec.name,
+            spec.description,
+            str(spec.trigger) if plan.queries else "one run",
+            [_view(plan, name) for name in plan.frames],
+            _queries(plan),
+            target_of(spec.dead_letters) if spec.dead_letters is not None else "",
+        )
 
 
 def target_of(sink: Sink) -> str:
@@ -100,4 +101,4 @@ def _sink(sink: Sink) -> SinkExplained:
 
 
 def _plan_text(frame: DataFrame) -> str:
-    return str(frame._jdf.queryExecution().optimizedPlan().treeString())
+    return str(frame._jdf.queryExecution().analyzed().treeString())

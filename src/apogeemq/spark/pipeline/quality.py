@@ -102,8 +102,11 @@ def dead_letters(frame: DataFrame, checks: Checks, pipeline: str) -> DataFrame:
     marked = frame.withColumn(BROKEN, broken).where(sql.size(BROKEN) > 0)
     as_json = sql.to_json(sql.struct(*columns))
     marked = marked.withColumn(ID, _place_id(checks.view) if _has_place(columns) else _content_id(checks.view, as_json))
-    body = sql.col("body") if "body" in columns else as_json
-    found = [body.cast("binary").alias("body"), sql.col(ID), _properties(columns, checks, pipeline).alias("properties")]
+    body = as_json.cast("binary")
+    if dict(frame.dtypes).get("body") in ("binary", "string"):
+        own = sql.col("body").cast("binary")
+        body = sql.when(sql.octet_length(own) > 0, own).otherwise(body)  # no message has an empty body
+    found = [body.alias("body"), sql.col(ID), _properties(columns, checks, pipeline).alias("properties")]
     if dict(frame.dtypes).get("keys") == "array<string>":
         found.append(sql.col("keys"))
     if dict(frame.dtypes).get("tags") == "string":

@@ -26,7 +26,7 @@ from apogeemq.spark.pipeline.progress import (
     epoch_rows,
 )
 from apogeemq.spark.pipeline.quality import ID
-from apogeemq.spark.pipeline.sessions import private_session
+from apogeemq.spark.pipeline.sessions import prepared
 from apogeemq.spark.pipeline.sinks import ShowTable, Writer, make_writer
 from apogeemq.spark.pipeline.spec import PipelineSpec, Sink
 from apogeemq.spark.pipeline.status import StateFolder
@@ -101,15 +101,8 @@ class _Run:
     def run(self, replay_from_ms: int | None) -> PipelineStatus:
         try:
             self._publish(State.STARTING)
-            session = private_session(self._spec, self._spark)
-            checkpoint = Checkpoint(session, self._status.checkpoint, self._spec.name)
-            if replay_from_ms is not None:
-                checkpoint.begin_anew(replay_from_ms)
-            plan = make_plan(self._spec, session, checkpoint.source_options)
-            if plan.queries:
-                self._run_queries(plan, session, checkpoint)
-            else:
-                self._run_batch(plan, session, checkpoint)
+            with prepared(self._spec, self._spark) as session:
+                self._run_prepared(session, replay_from_ms)
         except BaseException as error:
             self._end_at_once()
             self._publish(State.FAILED, error=failure_text(error) or type(error).__name__)
@@ -117,6 +110,16 @@ class _Run:
                 raise
             raise PipelineFailed(failure_text(error)) from error
         return self._status
+
+    def _run_prepared(self, session: SparkSession, replay_from_ms: int | None) -> None:
+        checkpoint = Checkpoint(session, self._status.checkpoint, self._spec.name)
+        if replay_from_ms is not None:
+            checkpoint.begin_anew(replay_from_ms)
+        plan = make_plan(self._spec, session, checkpoint.source_options)
+        if plan.queries:
+            self._run_queries(plan, session, checkpoint)
+        else:
+            self._run_batch(plan, session, checkpoint)
 
     # -- streams ---------------------------------------------------------------------------------------------
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from apogeemq.spark import register, require_extra
+from apogeemq.spark import require_extra
 from apogeemq.spark.pipeline.decoding import needed_packages
 from apogeemq.spark.pipeline.spec import PipelineSpec
 
@@ -37,16 +39,27 @@ def open_session(spec: PipelineSpec, master: str | None, log_folder: Path, *, sh
     )
 
 
-def private_session(spec: PipelineSpec, spark: SparkSession) -> SparkSession:
-    """A session of the same Spark with views and settings of its own, so that pipelines do not see each other's."""
-    session = spark.newSession()
-    register(session)
+@contextmanager
+def prepared(spec: PipelineSpec, spark: SparkSession) -> Iterator[SparkSession]:
+    """The session with the pipeline's settings and files, for as long as it runs; its views are gone afterwards.
+
+    Not a session of its own: a format registered in one is not found from another.
+    """
+    before: dict[str, str | None] = {}
     for name, value in spec.spark_conf.items():
-        if session.conf.isModifiable(name):
-            session.conf.set(name, value)
+        if spark.conf.isModifiable(name):
+            before[name] = spark.conf.get(name, None)
+            spark.conf.set(name, value)
     for path in spec.py_files:
-        session.sparkContext.addPyFile(path)
-    return session
+        spark.sparkContext.addPyFile(path)
+    try:
+        yield spark
+    finally:
+        with suppress(Exception):  # a Spark that has ended has neither settings nor views
+            for view in (*spec.sources, *spec.steps):
+                spark.catalog.dropTempView(view)
+            for name, old in before.items():
+                spark.conf.unset(name) if old is None else spark.conf.set(name, old)
 
 
 def end_java_at_once() -> None:
