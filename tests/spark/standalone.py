@@ -114,14 +114,14 @@ class Standalone:
 
     def kill_executor(self, number: int = 0) -> int:
         """One of those that run, with the Python workers it has; waits for one to kill."""
-        running = sorted(wait_for(self.executors, "an executor runs"))
+        running = sorted(wait_for(self.executors, "an executor runs", timeout_s=120))
         pid = running[number % len(running)]
         kill(family(pid))
         return pid
 
     def wait_until_idle(self) -> None:
         """No executor is left of a driver that has ended."""
-        wait_for(lambda: not self.executors(), "the executors have ended")
+        wait_for(lambda: not self.executors(), "the executors have ended", timeout_s=120)
 
     @property
     def _environment(self) -> dict[str, str]:

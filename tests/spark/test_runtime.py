@@ -39,7 +39,7 @@ def test_there_is_one_session_and_it_is_closed_to_the_network(spark: SparkSessio
     assert (folder / LOG_NAME).exists()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_a_machine_without_java_and_a_terminal_that_stays_the_programs_own(tmp_path: Path) -> None:
     """Spark's scripts want a few commands besides; those are all that is on the path."""
     commands = tmp_path / "bin"
@@ -72,7 +72,7 @@ def make_bare_python(folder: Path) -> str:
     return str(python)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_executors_with_nothing_installed_are_sent_what_they_need(
     world: World, standalone: Standalone, tmp_path: Path
 ) -> None:
@@ -81,6 +81,6 @@ def test_executors_with_nothing_installed_are_sent_what_they_need(
     env = {"PYSPARK_PYTHON": make_bare_python(tmp_path / "bare")}
     driver = standalone.driver("shipped", Path(shipped_program.__file__), (world.address, topic, str(tmp_path)), env)
     with driver:
-        assert driver.wait(timeout_s=150) == 0, driver.tail()
+        assert driver.wait(timeout_s=400) == 0, driver.tail()
     assert "sum 499500" in driver.output()
     standalone.wait_until_idle()
