@@ -10,8 +10,8 @@ import os
 
 from setuptools import setup
 
-# What profiles of a busy broker and a busy client show. No module here may define a msgspec struct or subclass a class of asyncio's:
-# those cannot be native.
+# What profiles of a busy broker and a busy client show. No module here may define a msgspec struct or subclass a class
+# of asyncio's: those cannot be native.
 HOT_MODULES = (
     "broker/handlers/pull",
     "broker/handlers/send",
@@ -19,7 +19,11 @@ HOT_MODULES = (
     "broker/promises",
     "broker/putting",
     "broker/stats",
+    "client/consuming/figures",
+    "client/consuming/incoming",
     "client/consuming/process_queue",
+    "client/consuming/pushing/delivery",
+    "client/consuming/pushing/ordered_delivery",
     "client/producing/accumulator",
     "client/producing/destinations",
     "client/producing/queue_choice",
@@ -29,6 +33,7 @@ HOT_MODULES = (
     "model/delays",
     "model/ids",
     "model/properties",
+    "model/received",
     "protocol/batch",
     "protocol/codec",
     "protocol/framing",

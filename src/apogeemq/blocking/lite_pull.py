@@ -13,8 +13,8 @@ from apogeemq.client.consuming.pulling.queue_listeners import QueueListener
 from apogeemq.client.consuming.rebalance import Strategy
 from apogeemq.client.options import ClientOptions, LitePullOptions
 from apogeemq.errors import WrongState
-from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
+from apogeemq.model.received import ReceivedMessage
 from apogeemq.model.subscriptions import EVERY_TAG
 
 

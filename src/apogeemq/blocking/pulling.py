@@ -7,8 +7,8 @@ from apogeemq.blocking.queries import TopicQueries
 from apogeemq.client.consuming.pulling.pull_result import PullResult, RawPullResult
 from apogeemq.client.consuming.pulling.pulling_consumer import PullingConsumer as AsyncPullingConsumer
 from apogeemq.client.options import ClientOptions, PullOptions
-from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
+from apogeemq.model.received import ReceivedMessage
 from apogeemq.model.subscriptions import EVERY_TAG
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from apogeemq.blocking.twins import AsyncClient, BlockingClient
 from apogeemq.client import queries
-from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
+from apogeemq.model.received import ReceivedMessage
 from apogeemq.model.topics import AUTO_CREATE_TOPIC
 
 END_OF_TIME_MS: Final = 2**63 - 1

@@ -10,8 +10,9 @@ from apogeemq.client.consuming.pulling.pull_result import PullResult, PullStatus
 from apogeemq.client.consuming.rebalance import Strategy, by_config
 from apogeemq.client.options import ClientOptions, ConsumerOptions, LitePullOptions, ProducerOptions, PullOptions
 from apogeemq.client.producing.producer import Producer
-from apogeemq.model.messages import Message, ReceivedMessage, SendResult, SendStatus
+from apogeemq.model.messages import Message, SendResult, SendStatus
 from apogeemq.model.queues import MessageQueue
+from apogeemq.model.received import ReceivedMessage
 
 __all__ = [
     "ClientOptions",

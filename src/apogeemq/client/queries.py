@@ -15,8 +15,8 @@ from apogeemq.client.options import ClientOptions
 from apogeemq.client.route_info import nowhere_to_send, publish_info, readable_queues
 from apogeemq.errors import ApogeeError, ConfigError, NoRoute, RemoteRefused, RouteCause
 from apogeemq.model.ids import parse_offset_id
-from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
+from apogeemq.model.received import ReceivedMessage
 from apogeemq.model.routes import BrokerGroup, TopicRoute
 from apogeemq.model.topics import (
     AUTO_CREATE_TOPIC,

@@ -11,7 +11,7 @@ import pytest
 from apogeemq import blocking, client
 from apogeemq.client.answers import KnowsOffsets, PushedConsumer, TellsHowItIs
 from apogeemq.client.instance import ConsumerMember, ProducerMember
-from apogeemq.model.messages import ReceivedMessage
+from apogeemq.model.received import ReceivedMessage
 
 # What the client's own parts ask of each other is no program's business.
 MEMBERS = (ProducerMember, ConsumerMember, KnowsOffsets, TellsHowItIs, PushedConsumer)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-import msgspec
-
 from apogeemq.protocol.bodies.consumers import ConsumeStatus
 
 _STEP_MS: Final = 10_000
@@ -15,16 +13,17 @@ _STEPS_PER_HOUR: Final = 360
 _MINUTE_SECONDS: Final = 60
 
 
-class _Step(msgspec.Struct, gc=False):
+class _Step:
     """Sums of ten seconds."""
 
-    number: int
-    pulls: int = 0
-    pull_ms: int = 0
-    pulled: int = 0
-    consumed: int = 0
-    failed: int = 0
-    consume_ms: int = 0
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.pulls = 0
+        self.pull_ms = 0
+        self.pulled = 0
+        self.consumed = 0
+        self.failed = 0
+        self.consume_ms = 0
 
 
 class TopicFigures:

@@ -10,8 +10,8 @@ from apogeemq.client.namespaces import without_namespace
 from apogeemq.errors import ProtocolError
 from apogeemq.model import properties as names
 from apogeemq.model.flags import COMPRESSED, INNER_BATCH, NEED_UNWRAP
-from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
+from apogeemq.model.received import ReceivedMessage
 from apogeemq.model.subscriptions import SubscriptionData
 from apogeemq.model.topics import RETRY_PREFIX
 from apogeemq.protocol.batch import decode_batch

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, TypeVar
 
-from apogeemq.model.messages import ReceivedMessage
+from apogeemq.model.received import ReceivedMessage
 
 MessageT = TypeVar("MessageT", bound=ReceivedMessage)
 

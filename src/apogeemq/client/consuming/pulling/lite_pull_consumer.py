@@ -17,8 +17,8 @@ from apogeemq.client.instance import ClientInstance
 from apogeemq.client.namespaces import with_namespace, without_namespace
 from apogeemq.client.options import ClientOptions, LitePullOptions
 from apogeemq.errors import ConfigError, OffsetIllegal, WrongState
-from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
+from apogeemq.model.received import ReceivedMessage
 from apogeemq.model.subscriptions import CONSUME_ACTIVELY, EVERY_TAG
 from apogeemq.protocol.bodies import consumers as bodies
 from apogeemq.protocol.bodies.heartbeat import ConsumerData

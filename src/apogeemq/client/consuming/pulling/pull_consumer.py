@@ -14,8 +14,8 @@ from apogeemq.client.consuming.pushing.returning import Returns
 from apogeemq.client.options import ClientOptions, PullOptions
 from apogeemq.errors import ApogeeError, ConfigError, NoRoute, OffsetIllegal
 from apogeemq.filter.subscriptions import subscription_of
-from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.queues import MessageQueue
+from apogeemq.model.received import ReceivedMessage
 from apogeemq.model.subscriptions import CONSUME_ACTIVELY, EVERY_TAG, SQL92, TAG, SubscriptionData
 from apogeemq.model.topics import MASTER_ID
 from apogeemq.protocol.bodies import consumers as bodies

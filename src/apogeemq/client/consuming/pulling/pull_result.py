@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from apogeemq.model.messages import ReceivedMessage
+from apogeemq.model.received import ReceivedMessage
 from apogeemq.protocol.codes import ResponseCode
 
 

@@ -13,9 +13,9 @@ from apogeemq.client.route_info import publish_info
 from apogeemq.errors import ApogeeError, NoRoute
 from apogeemq.model import properties as names
 from apogeemq.model.flags import COMPRESSED
-from apogeemq.model.messages import ReceivedMessage
 from apogeemq.model.properties import encode_properties
 from apogeemq.model.queues import MessageQueue
+from apogeemq.model.received import ReceivedMessage
 from apogeemq.model.topics import AUTO_CREATE_TOPIC, retry_topic
 from apogeemq.protocol.compression import FLAGS, ZLIB, compress
 from apogeemq.protocol.headers.broker import SendBack, SendMessage
