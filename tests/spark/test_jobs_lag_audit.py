@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from apogeemq.blocking import Message, PullConsumer, PullOptions
+from apogeemq.blocking import Consumer, ConsumerOptions, Message
 from apogeemq.model.properties import UNIQUE_KEY, encode_properties
 from apogeemq.model.topics import AUTO_CREATE_TOPIC
 from apogeemq.protocol.codes import RequestCode, ResponseCode
@@ -18,6 +18,9 @@ from tests.spark.worlds import World
 
 
 def report(spark: SparkSession, path: Path) -> list[dict[str, Any]]:
+    """A report without rows may have no file."""
+    if not any(path.glob("*.parquet")):
+        return []
     return [row.asDict() for row in spark.read.parquet(str(path)).collect()]
 
 
@@ -30,12 +33,11 @@ def audited(spark: SparkSession, world: World, tmp_path: Path, topics: str, grou
 
 def test_topics_and_groups(spark: SparkSession, any_world: World, tmp_path: Path) -> None:
     topic, group, idle = any_world.topic("audited"), any_world.name("group"), any_world.name("group")
-    any_world.fill(topic, (b"no. %d" % number for number in range(90)))
-    consumed: dict[int, int] = {}
-    with PullConsumer(any_world.address, group, options=PullOptions(joins_group=False)) as consumer:
-        for number, queue in enumerate(any_world.queues(topic)):
-            consumed[number] = min(number, consumer.max_offset(queue))
-            consumer.update_consume_offset(queue, consumed[number])
+    any_world.send(*(Message(topic, b"no. %d" % number) for number in range(90)))
+    options = ConsumerOptions(start_from="first")
+    with Consumer(any_world.address, group, topic=topic, options=options) as consumer:
+        for _ in range(30):
+            next(consumer).ack()
     out = audited(spark, any_world, tmp_path, topic, f"{group}, {idle}")
 
     (row,) = report(spark, out / "topics")
@@ -48,14 +50,13 @@ def test_topics_and_groups(spark: SparkSession, any_world: World, tmp_path: Path
 
     rows = [row for row in report(spark, out / "groups") if row["topic"] == topic]
     of_group = [row for row in rows if row["group"] == group]
-    assert sum(row["consumed"] for row in of_group) == sum(consumed.values())
-    assert sum(row["waiting"] for row in of_group) == 90 - sum(consumed.values())
+    assert sum(row["consumed"] for row in of_group) == 30
+    assert sum(row["waiting"] for row in of_group) == 60
     for row in of_group:
-        assert row["has_begun"]
         assert (row["oldest_waiting_seconds"] is None) == (row["waiting"] == 0)
     of_idle = [row for row in rows if row["group"] == idle]
-    assert [row["has_begun"] for row in of_idle] == [False] * len(any_world.queues(topic))
     assert sum(row["waiting"] for row in of_idle) == 90
+    assert sum(row["consumed"] for row in of_idle) == 0
 
 
 def test_messages_that_are_there_twice_and_numbers_that_are_missing(

@@ -28,7 +28,7 @@ DEAD: Final = "orders-dead"
 _QUEUES: Final = {ORDERS: 4, REVENUE: 2, DEAD: 1}
 
 _WINDOW: Final = "5 seconds"
-_LATENESS: Final = "5 seconds"
+_LATENESS: Final = "10 seconds"
 _SEED: Final = 1
 _SETTLE_SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 0.25
