@@ -62,7 +62,7 @@ def passing(frame: DataFrame, checks: Checks | None) -> DataFrame:
 
     if checks is not None:
         for rule in checks.kept_out:
-            holds = ~_is_broken(rule)
+            holds = ~_is_broken(rule, checks)
             if rule.action is Action.FAIL:
                 reason = sql.lit(f"a row of {checks.view} breaks the rule {rule.name}: {rule.expression or 'its body'}")
                 holds = sql.when(holds, sql.lit(True)).otherwise(sql.raise_error(reason).cast("boolean"))
@@ -80,8 +80,8 @@ def broken_counts(frame: DataFrame, checks: Checks) -> BrokenCounts:
     """One pass over the rows."""
     from pyspark.sql import functions as sql
 
-    counts = [sql.count_if(_is_broken(rule)).alias(f"rule{number}") for number, rule in enumerate(checks.rules)]
-    dead = [_is_broken(rule) for rule in checks.rules if rule.action is Action.DEAD_LETTER]
+    counts = [sql.count_if(_is_broken(rule, checks)).alias(f"rule{number}") for number, rule in enumerate(checks.rules)]
+    dead = [_is_broken(rule, checks) for rule in checks.rules if rule.action is Action.DEAD_LETTER]
     is_dead = reduce(lambda one, other: one | other, dead, sql.lit(False))
     row = frame.agg(sql.count(sql.lit(1)).alias("rows"), sql.count_if(is_dead).alias("dead"), *counts).collect()[0]
     by_rule = {rule.name: int(row[f"rule{number}"]) for number, rule in enumerate(checks.rules)}
@@ -98,7 +98,7 @@ def dead_letters(frame: DataFrame, checks: Checks, pipeline: str) -> DataFrame:
 
     columns = [name for name in frame.columns if name != MALFORMED]
     rules = [rule for rule in checks.rules if rule.action is Action.DEAD_LETTER]
-    broken = sql.array_compact(sql.array(*(sql.when(_is_broken(rule), sql.lit(rule.name)) for rule in rules)))
+    broken = sql.array_compact(sql.array(*(sql.when(_is_broken(rule, checks), sql.lit(rule.name)) for rule in rules)))
     marked = frame.withColumn(BROKEN, broken).where(sql.size(BROKEN) > 0)
     as_json = sql.to_json(sql.struct(*columns))
     marked = marked.withColumn(ID, _place_id(checks.view) if _has_place(columns) else _content_id(checks.view, as_json))
@@ -114,12 +114,14 @@ def dead_letters(frame: DataFrame, checks: Checks, pipeline: str) -> DataFrame:
     return marked.select(*found)
 
 
-def _is_broken(rule: Rule) -> Column:
+def _is_broken(rule: Rule, checks: Checks) -> Column:
+    """A malformed body breaks that rule alone: there is nothing for the others to look at."""
     from pyspark.sql import functions as sql
 
     if not rule.expression:
         return sql.col(MALFORMED)
-    return ~sql.coalesce(sql.expr(f"({rule.expression})"), sql.lit(False))
+    broken = ~sql.coalesce(sql.expr(f"({rule.expression})"), sql.lit(False))
+    return ~sql.col(MALFORMED) & broken if any(not other.expression for other in checks.rules) else broken
 
 
 def _has_place(columns: list[str]) -> bool:
