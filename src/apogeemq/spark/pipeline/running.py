@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from apogeemq.errors import ApogeeError, PipelineFailed
+from apogeemq.errors import ApogeeError, ConfigError, PipelineFailed
 from apogeemq.runtime.clock import now_ms
 from apogeemq.spark.pipeline.checkpoints import Checkpoint
 from apogeemq.spark.pipeline.epochs import EpochRefused, EpochWork, Gate, write_views
@@ -27,7 +27,7 @@ from apogeemq.spark.pipeline.progress import (
 )
 from apogeemq.spark.pipeline.quality import ID
 from apogeemq.spark.pipeline.sessions import prepared
-from apogeemq.spark.pipeline.sinks import ShowTable, Writer, make_writer
+from apogeemq.spark.pipeline.sinks import ShowTable, TopicWriter, Writer, make_writer
 from apogeemq.spark.pipeline.spec import PipelineSpec, Sink
 from apogeemq.spark.pipeline.status import StateFolder
 from apogeemq.spark.pipeline.text.failures import failure_text
@@ -124,11 +124,12 @@ class _Run:
     # -- streams ---------------------------------------------------------------------------------------------
 
     def _run_queries(self, plan: Plan, session: SparkSession, checkpoint: Checkpoint) -> None:
+        writers = {query.name: self._writers(session, checkpoint, query.name, query.sinks) for query in plan.queries}
+        for query in plan.queries:
+            _check_writers(plan, writers[query.name][0])
         for query in plan.queries:
             running = _RunningQuery(query)
-            work = EpochWork(
-                plan, query, *self._writers(session, checkpoint, query.name, query.sinks), self._gate, running.add_epoch
-            )
+            work = EpochWork(plan, query, *writers[query.name], self._gate, running.add_epoch)
             running.start(self._spec, work, checkpoint)
             self._queries.append(running)
         self._publish(State.RUNNING)
@@ -238,6 +239,9 @@ class _RunningQuery:
     def add_epoch(self, epoch: int, counts: EpochCounts) -> None:
         with self._lock:
             self.status = after_epoch(self.status, epoch, counts)
+            if self._plan is None:  # of tables, Spark reports nothing
+                rows = counts.rows if counts.rows is not None else max(counts.sinks.values(), default=0)
+                self.status = msgspec.structs.replace(self.status, rows=rows)
             self._is_new = True
 
     def look(self) -> bool:
@@ -284,6 +288,15 @@ class _RunningQuery:
         own = self._work.failure if self._work is not None else None
         if error is not None and not isinstance(own, EpochRefused):
             self.failure = failure_text(own or error)
+
+
+def _check_writers(plan: Plan, writers: dict[str, Writer]) -> None:
+    for name, writer in writers.items():
+        if isinstance(writer, TopicWriter):
+            try:
+                writer.check(plan.frames[plan.spec.sinks[name].view])
+            except ConfigError as error:
+                raise ConfigError(f"sinks.{name}: {error}") from None
 
 
 def _mark(report: Any) -> tuple[int, str]:

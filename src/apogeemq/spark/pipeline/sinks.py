@@ -121,6 +121,10 @@ class TopicWriter:
         self._has_topic = bool(sink.topic)
         self._sink = TopicSink(session, options, query_id, ledger)
 
+    def check(self, frame: DataFrame) -> None:
+        """ConfigError, before the first epoch, for rows that cannot be written once."""
+        self._sink.check(as_messages(frame, self._columns, has_topic=self._has_topic))
+
     def write(self, frame: DataFrame, epoch: int) -> int | None:
         return self._sink.write_epoch(as_messages(frame, self._columns, has_topic=self._has_topic), epoch)
 

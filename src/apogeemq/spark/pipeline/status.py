@@ -12,7 +12,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -21,7 +23,7 @@ import msgspec
 
 from apogeemq.errors import ConfigError, StorageFailed
 from apogeemq.runtime.atomic_file import write_atomically
-from apogeemq.runtime.folder_lock import FolderLock
+from apogeemq.runtime.folder_lock import LOCK_FILE, FolderLock
 from apogeemq.spark.pipeline.progress import PipelineStatus, State
 from apogeemq.spark.pipeline.text.problems import hint
 
@@ -29,6 +31,8 @@ VARIABLE: Final = "APOGEE_PIPELINES"
 
 _STATUS: Final = "status.json"
 _STOP: Final = "stop"
+_LOCK_ATTEMPTS: Final = 3
+_LOCK_PAUSE_SECONDS: Final = 0.1
 
 
 def states_folder(environment: Mapping[str, str] | None = None) -> Path:
@@ -73,25 +77,35 @@ class StateFolder:
 
     def acquire(self) -> None:
         """ConfigError when the pipeline is running."""
-        try:
-            self._lock.acquire()
-        except StorageFailed as error:
-            status = self.read() if (self.path / _STATUS).exists() else None
-            who = f" as process {status.process}" if status is not None and not status.state.is_over else ""
-            raise ConfigError(f"the pipeline {self.name} is running{who}: {error}") from None
+        for attempts_left in range(_LOCK_ATTEMPTS - 1, -1, -1):
+            try:
+                self._lock.acquire()
+                break
+            except StorageFailed as error:
+                if not attempts_left:
+                    raise ConfigError(f"the pipeline {self.name} is running{self._whose()}: {error}") from None
+                time.sleep(_LOCK_PAUSE_SECONDS)  # it may be somebody who only looked whether it runs
         self.clear_stop()
+
+    def _whose(self) -> str:
+        status = self.read() if (self.path / _STATUS).exists() else None
+        return f" as process {status.process}" if status is not None and not status.state.is_over else ""
 
     def release(self) -> None:
         self._lock.release()
 
     def is_held(self) -> bool:
-        """Whether a process runs the pipeline at this moment."""
-        other = FolderLock(self.path)
+        """Whether a process runs the pipeline at this moment. Those who ask do not meet each other's locks."""
         try:
-            other.acquire()
-        except StorageFailed:
+            descriptor = os.open(self.path / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
             return True
-        other.release()
+        finally:
+            os.close(descriptor)
         return False
 
     def write(self, status: PipelineStatus) -> None:
