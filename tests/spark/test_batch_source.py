@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 from apogeemq.model.messages import Message
+from apogeemq.spark import FILTER_PUSH_DOWN, register
 from apogeemq.spark.source.schema import spark_schema
 from tests.spark.direct_reads import numbered
 from tests.spark.worlds import World
@@ -97,7 +98,11 @@ def test_a_session_without_push_down(spark: SparkSession, world: World) -> None:
     topic = world.topic(queues=1)
     world.fill(topic, numbered(10))
     other = spark.newSession()
+    register(other)
+    other.conf.set(FILTER_PUSH_DOWN, "false")
     reader = other.read.format("rocketmq").options(**world.options, subscribe=topic)
+    with pytest.raises(PySparkException, match=FILTER_PUSH_DOWN):
+        reader.load().count()
     assert reader.option("pushFilters", "false").load().filter("queue_offset < 5").count() == 5
 
 

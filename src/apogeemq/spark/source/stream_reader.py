@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_NO_LIMITS = Limits()
+_NO_LIMITS: Final = Limits()
+_IDLE_SECONDS: Final = 0.02
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -54,6 +55,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offsets = {}
         self._last_batch_at: float | None = None
         self._turn = 0
+        self._asked_from: dict[str, Any] | None = None
+        self._asked_at = 0.0
         self._committed: Offsets = {}
 
     @property
@@ -86,6 +89,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A queue that is new gets its position with this batch and is read from the next one on: the position is then
         in the checkpoint, and the batch the same however often it is repeated."""
         cluster, positions = self._cluster, from_json(start)
+        self._pause_when_idle(start)
         self._latest = self._watch.latest(cluster, positions)
         self._complete_target(positions)
         ranges = self._available(cluster, pending(positions, up_to(self._latest, positions, self._target)))
@@ -99,6 +103,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_batch_at = time.monotonic()
         self._turn += 1
         return to_json(ends)
+
+    def _pause_when_idle(self, start: dict[str, Any]) -> None:
+        """Spark asks a hundred times a second whether there is something new. Where there was nothing, it waits here
+        for a moment: brokers and this process have better things to do."""
+        now = time.monotonic()
+        if start == self._asked_from and self._target is None:
+            time.sleep(max(0.0, self._asked_at + _IDLE_SECONDS - now))
+        self._asked_from, self._asked_at = start, time.monotonic()
 
     def _complete_target(self, positions: Offsets) -> None:
         """With queues that were away when it was set and had to be waited for."""
