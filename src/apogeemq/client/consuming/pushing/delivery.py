@@ -17,7 +17,7 @@ from apogeemq.runtime.clock import monotonic_ms, now_ms
 
 log = logging.getLogger(__name__)
 
-LOCAL_RETRY_SECONDS: Final = 5.0  # before a message that could not even be sent back is tried here again
+LOCAL_RETRY_SECONDS = 5.0  # before a message that could not even be sent back is tried here again
 EXPIRED_LEVEL: Final = 3  # of delay, for a message the program had too long
 
 
