@@ -47,7 +47,7 @@ def fill(world: World) -> str:
         Message(topic, b"plain"),
         Message(topic, LARGE, keys=["a", "b"], tags="large"),
         Message(topic, b"with properties", properties={"colour": "blau ü", "empty": "x"}),
-        Message(topic, b""),
+        Message(topic, b"last"),
     )
     return topic
 

@@ -71,7 +71,7 @@ def test_events_that_are_gone_fail_the_read(spark: SparkSession, world: World) -
 
 
 def test_wrong_options_are_told(spark: SparkSession, world: World) -> None:
-    with pytest.raises(PySparkException, match="unknown option startingOffsets"):
+    with pytest.raises(PySparkException, match="unknown option startingoffsets; did you mean startingSequence"):
         batch(spark, world, startingOffsets="earliest")
     with pytest.raises(PySparkException, match="endingSequence is for batch reads"):
         spark.readStream.format("rocketmq-routes").options(**world.options, endingSequence=3).load().writeStream.format(
