@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from benchmarks.rows import Row, Target
 from benchmarks.runner import Say
 from benchmarks.settings import Settings
 from benchmarks.spark.contenders import Contenders, Topic
-from benchmarks.spark.jobs import Action, Job
-from benchmarks.spark.measuring import BATCH_TIME, EFFICIENCY, RATE, alternated, figures, rows_of
+from benchmarks.spark.jobs import Action
+from benchmarks.spark.measuring import BATCH_TIME, EFFICIENCY, QUERY_TIME, RATE, alternated, figures, rows_of
 from benchmarks.spark.sides import SIDES, Side
 
 SIZES = (200, 1024)
-Mode = Literal["batch", "stream"]
 
 READ_TARGETS = {RATE: Target(at_least=1.0), EFFICIENCY: Target(at_least=0.7)}
 WRITE_TARGETS = {RATE: Target(at_least=1.0)}
 SMALL_BATCH_TARGETS = {BATCH_TIME: Target(at_most=2.0)}
 FLAT = {EFFICIENCY: Target(at_least=0.8)}
 
-_WARM_UPS = 2
+_WARM_UPS = 3
 # The columns of ours that Kafka's source has, too.
 _SAME_COLUMNS = "topic,queue_id,queue_offset,keys,body,store_timestamp"
 _SMALL_BATCH = 800
@@ -46,37 +46,54 @@ AMOUNTS = {
 }
 
 
-def reads(
+def batch_reads(
     contenders: Contenders,
     settings: Settings,
     say: Say,
     *,
     size: int,
-    mode: Mode,
     action: Action,
     same_columns: bool = False,
     usual_pulls: bool = False,
 ) -> Iterator[Row]:
-    """All messages of a topic, by both sides. Each has counted them before."""
-    topic = Topic.of(size, AMOUNTS[settings.quick].read[size])
-    case = f"{mode} read, {size} B, {action}"
-    case += ", Kafka's columns" * same_columns + ", 32 a pull" * usual_pulls
-    for side in SIDES:
-        say(f"{case}: {side} is filled")
-        contenders.fill(side, topic)
-        _check_count(contenders, side, topic)
+    """All messages of a topic, by both sides."""
+    topic = _filled(contenders, settings, say, size)
+    case = f"batch read, {size} B, {action}" + ", Kafka's columns" * same_columns + ", 32 a pull" * usual_pulls
 
-    def job(side: Side) -> Job:
-        make = contenders.read if mode == "batch" else contenders.stream
+    def measure(side: Side) -> dict[str, float]:
         options = {"columns": _SAME_COLUMNS} if same_columns and side == "ours" else {}
-        return make(side, topic, action, **options)
+        return figures(topic.rows, contenders.run(side, contenders.read(side, topic, action, **options)))
 
-    targets = {} if same_columns or usual_pulls else READ_TARGETS
-    if usual_pulls:
-        with contenders.usual_pulls():
-            yield from _compared(contenders, settings, say, case, topic.rows, job, targets)
-    else:
-        yield from _compared(contenders, settings, say, case, topic.rows, job, targets)
+    is_varied = same_columns or usual_pulls
+    with contenders.usual_pulls() if usual_pulls else contextlib.nullcontext():
+        yield from _compared(settings, say, case, measure, {} if is_varied else READ_TARGETS)
+
+
+def stream_reads(contenders: Contenders, settings: Settings, say: Say, *, size: int, action: Action) -> Iterator[Row]:
+    """The same as a stream. What it takes to start and end a query is measured with a few rows, and counts apart."""
+    topic, few = _filled(contenders, settings, say, size), Topic.of(size, 1)
+    case = f"stream read, {size} B, {action}"
+    for side in SIDES:
+        contenders.fill(side, few)
+
+    def measure(side: Side) -> dict[str, float]:
+        empty = contenders.run(side, contenders.stream(side, few, action))
+        full = contenders.run(side, contenders.stream(side, topic, action))
+        return {
+            RATE: topic.rows / sum(full.answer.batch_ms) * 1000,
+            EFFICIENCY: topic.rows / (full.cpu.all - empty.cpu.all),
+            QUERY_TIME: empty.answer.seconds,
+        }
+
+    yield from _compared(settings, say, case, measure, READ_TARGETS)
+
+
+def _filled(contenders: Contenders, settings: Settings, say: Say, size: int) -> Topic:
+    topic = Topic.of(size, AMOUNTS[settings.quick].read[size])
+    for side in SIDES:
+        say(f"{topic.rows:,} messages of {size} B: {side}")
+        contenders.fill(side, topic)
+    return topic
 
 
 def writes(contenders: Contenders, settings: Settings, say: Say, *, size: int) -> Iterator[Row]:
@@ -85,11 +102,13 @@ def writes(contenders: Contenders, settings: Settings, say: Say, *, size: int) -
     topic = Topic(f"bench-written-{size}", size, rows * (settings.rounds + _WARM_UPS))
     for side in SIDES:
         contenders.create(side, topic)
-    yield from _compared(
-        contenders, settings, say, case, rows, lambda side: contenders.write(side, topic, rows), WRITE_TARGETS
-    )
+
+    def measure(side: Side) -> dict[str, float]:
+        return figures(rows, contenders.run(side, contenders.write(side, topic, rows)))
+
+    yield from _compared(settings, say, case, measure, WRITE_TARGETS)
     for side in SIDES:
-        _check_count(contenders, side, topic)
+        contenders.check_count(side, topic)
 
 
 def small_batches(contenders: Contenders, settings: Settings, say: Say) -> Iterator[Row]:
@@ -129,7 +148,6 @@ def _grown(
     for topic in topics.values():
         say(f"{case}: {topic.rows:,} messages are sent")
         contenders.fill("ours", topic)
-        _check_count(contenders, "ours", topic)
 
     def measure(name: str) -> dict[str, float]:
         topic = topics[name]
@@ -139,29 +157,14 @@ def _grown(
 
 
 def _compared(
-    contenders: Contenders,
     settings: Settings,
     say: Say,
     case: str,
-    rows: int,
-    job: Callable[[Side], Job],
+    measure: Callable[[Side], Mapping[str, float]],
     targets: Mapping[str, Target],
 ) -> Iterator[Row]:
-    def measure(side: Side) -> dict[str, float]:
-        result = contenders.run(side, job(side))
-        if result.answer.rows not in (None, rows):
-            raise RuntimeError(f"{case}: {side}: {result.answer.rows} rows, expected {rows}")
-        return figures(rows, result)
-
     for number in range(_WARM_UPS):
         say(f"{case}: warming up, {number + 1} of {_WARM_UPS}")
         for side in SIDES:
             measure(side)
     yield from rows_of(case, "Kafka's source", targets, alternated(settings, say, case, SIDES, measure))
-
-
-def _check_count(contenders: Contenders, side: Side, topic: Topic) -> None:
-    """Refuse to measure a side that loses messages, or invents some."""
-    found = contenders.run(side, contenders.read(side, topic, "count")).answer.rows
-    if found != topic.rows:
-        raise RuntimeError(f"{side}: {topic.name} has {found} rows, expected {topic.rows}")

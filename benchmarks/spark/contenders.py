@@ -102,7 +102,7 @@ class Contenders:
     # -- topics ----------------------------------------------------------------------------------------------
 
     def fill(self, side: Side, topic: Topic) -> None:
-        """Once; later calls find it filled."""
+        """Once; later calls find it filled. Both sides must find every message."""
         if (side, topic.name) in self._filled:
             return
         self.create(side, topic)
@@ -113,7 +113,14 @@ class Contenders:
             assert isinstance(job, Write)
             job.columns.append(f"CAST(id % {topic.queues} AS INT) AS partition")
             self.run("kafka", job)
+        self.check_count(side, topic)
         self._filled.add((side, topic.name))
+
+    def check_count(self, side: Side, topic: Topic) -> None:
+        """Refuse to measure a side that loses messages, or invents some."""
+        found = self.run(side, self.read(side, topic, "count")).answer.rows
+        if found != topic.rows:
+            raise RuntimeError(f"{side}: {topic.name} has {found} rows, expected {topic.rows}")
 
     def create(self, side: Side, topic: Topic) -> None:
         if side == "kafka":

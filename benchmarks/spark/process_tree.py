@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
-_INTERVAL_S = 0.05
+_INTERVAL_S = 0.2
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -46,11 +46,19 @@ def descendants(pid: int) -> Iterator[int]:
     """All processes that this one started, and those started, as of now."""
     waiting = [pid]
     while waiting:
-        for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            with contextlib.suppress(OSError):  # ended meanwhile
-                found = [int(child) for child in children.read_text().split()]
-                yield from found
-                waiting += found
+        for child in _children(waiting.pop()):
+            yield child
+            waiting.append(child)
+
+
+def _children(pid: int) -> list[int]:
+    """Every thread has its own. Processes and threads may end while we look."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    return found
 
 
 class Watch:

@@ -33,6 +33,7 @@ def session(folder: Path, jars: list[str]) -> SparkSession:
         "spark.sql.shuffle.partitions": str(CORES),
         "spark.sql.streaming.numRecentProgressUpdates": str(_KEPT_PROGRESS),
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
     }
     if jars:
         settings["spark.driver.extraClassPath"] = os.pathsep.join(jars)
