@@ -129,7 +129,7 @@ class Demonstration:
         if self._ending:
             return self._ending
         if self._pipeline.is_running:
-            return "running"
+            return "running" if self._read() else "reading the first orders"
         return "starting Spark, which takes some 20 seconds"
 
     def _read(self) -> int:

@@ -33,14 +33,14 @@ class Face:
         if self._live is not None:
             self._live.update(Spinner("dots", text))
         elif text != self._said:
-            self._console.print(text, highlight=False)
+            self._console.print(text, soft_wrap=True)
         self._said = text
 
     def show(self, figures: Figures) -> None:
         if self._live is not None:
             self._live.update(picture(figures))
         elif figures.activity != self._said or time.monotonic() - self._said_at > _LINE_EVERY_SECONDS:
-            self._console.print(f"{figures.seconds:5.0f} s  {figures.activity}: {sentence(figures)}", highlight=False)
+            self._console.print(f"{figures.seconds:5.0f} s  {figures.activity}: {sentence(figures)}", soft_wrap=True)
             self._said, self._said_at = figures.activity, time.monotonic()
 
 
