@@ -21,6 +21,7 @@ Octets = npt.NDArray[np.uint8]
 _NAME_END: Final = 1
 _VALUE_END: Final = 2
 _PARTS: Final = 4  # of an entry: name, separator, value, separator
+_MAX_EVEN_NAMES: Final = 64  # looked at one by one
 _MAX_CELLS: Final = 4_000_000  # records times names; beyond, entries are sorted rather than put in a table
 
 
@@ -29,18 +30,45 @@ class PropertyTable:
     `offsets[i]` to `offsets[i + 1]`."""
 
     def __init__(self, names: Any, values: Any, offsets: npt.NDArray[np.int32]) -> None:
+        self.names, self.values, self.offsets = names, values, offsets
         self.count = len(offsets) - 1
+
+    def value_of(self, name: str) -> Any:
+        """Of every record; null where it has none."""
+        raise NotImplementedError
+
+
+class _EvenTable(PropertyTable):
+    """Every record has the same names in the same order, as those of one producer do."""
+
+    def __init__(self, names: list[bytes], values: Any, count: int) -> None:
+        self._places = {name.decode(): place for place, name in enumerate(names)}
+        self._width = len(names)
+        lengths = np.tile(np.array([len(name) for name in names], np.int32), count)
+        borders = np.concatenate((np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)))
+        octets = pa.py_buffer(b"".join(names) * count)
+        repeated = pa.Array.from_buffers(pa.string(), len(lengths), [None, pa.py_buffer(borders), octets])
+        super().__init__(repeated, values, np.arange(count + 1, dtype=np.int32) * np.int32(self._width))
+
+    def value_of(self, name: str) -> Any:
+        place = self._places.get(name)
+        if place is None:
+            return pa.nulls(self.count, pa.string())
+        return self.values.take(indices(np.arange(place, len(self.values), self._width)))
+
+
+class _UnevenTable(PropertyTable):
+    def __init__(self, names: Any, values: Any, offsets: npt.NDArray[np.int32]) -> None:
+        super().__init__(names, values, offsets)
         encoded = names.dictionary_encode()
         self._codes: dict[str, int] = {name: code for code, name in enumerate(encoded.dictionary.to_pylist())}
         self._code_of_entry: npt.NDArray[np.int32] = encoded.indices.to_numpy()
         self._record_of_entry = np.repeat(np.arange(self.count), np.diff(offsets))
-        self.names, self.values, self.offsets = names, values, offsets
         is_last = self._is_last()
         if not is_last.all():
             self._keep(is_last)
 
     def value_of(self, name: str) -> Any:
-        """Of every record; null where it has none."""
         places = np.full(self.count, -1)
         code = self._codes.get(name)
         if code is not None:
@@ -89,7 +117,7 @@ def property_table(data: Any, starts: Indices, ends: Indices) -> PropertyTable |
     _, border_buffer, octet_buffer = texts.buffers()
     if octet_buffer is None or not len(texts) or not octet_buffer.size:
         nothing = pa.array([], pa.string())
-        return PropertyTable(nothing, nothing, np.zeros(len(texts) + 1, np.int32))
+        return _UnevenTable(nothing, nothing, np.zeros(len(texts) + 1, np.int32))
     borders = np.frombuffer(border_buffer, np.int32, len(texts) + 1)
     octets = np.frombuffer(octet_buffer, np.uint8, borders[-1])
     separators = _separators(octets, borders)
@@ -140,10 +168,41 @@ def _table(octets: Any, separators: _Separators, borders: npt.NDArray[np.int32])
     is_whole = (name_ends > name_starts) & (value_ends > name_ends + 1)
     if not is_whole.all():
         name_starts, name_ends, value_ends = name_starts[is_whole], name_ends[is_whole], value_ends[is_whole]
+    even = _same_names(octets, name_starts, name_ends, borders)
+    if even is not None:
+        return _even_table(octets, even, name_ends + 1, value_ends, len(borders) - 1)
     parts = np.empty(_PARTS * len(name_starts), np.int32)
     parts[0::_PARTS] = name_starts
     parts[1::_PARTS] = name_ends
     parts[2::_PARTS] = name_ends + 1
     parts[3::_PARTS] = value_ends
     names, values = (spaced(octets, parts, pa.string(), _PARTS, first) for first in (0, 2))
-    return PropertyTable(names, values, np.searchsorted(name_starts, borders).astype(np.int32))
+    return _UnevenTable(names, values, np.searchsorted(name_starts, borders).astype(np.int32))
+
+
+def _same_names(octets: Any, starts: Indices, ends: Indices, borders: npt.NDArray[np.int32]) -> list[bytes] | None:
+    """The names of every record, if they are the same; `starts` and `ends` are those of all names."""
+    count = len(borders) - 1
+    width, is_rest = divmod(len(starts), count)
+    if is_rest or not width or width > _MAX_EVEN_NAMES or (starts[::width] != borders[:-1]).any():
+        return None
+    lengths = (ends - starts).reshape(count, width)
+    if (lengths != lengths[0]).any():
+        return None
+    names: list[bytes] = []
+    for place, length in enumerate(lengths[0].tolist()):
+        # One item of this length at every byte: taking some copies whole names.
+        every_byte: npt.NDArray[Any] = np.ndarray((borders[-1] - length + 1,), f"V{length}", octets, strides=(1,))
+        found = every_byte[starts[place::width]].tobytes()
+        names.append(found[:length])
+        if found != names[-1] * count:
+            return None
+    return names
+
+
+def _even_table(octets: Any, names: list[bytes], starts: Indices, ends: Indices, count: int) -> PropertyTable:
+    width = len(names)
+    kept = [place for place, name in enumerate(names) if name not in names[place + 1 :]]
+    if len(kept) < width:
+        starts, ends = (edges.reshape(count, width)[:, kept].ravel() for edges in (starts, ends))
+    return _EvenTable([names[place] for place in kept], fields_of(octets, starts, ends, pa.string()), count)

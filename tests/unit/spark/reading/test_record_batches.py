@@ -92,6 +92,22 @@ def test_all_at_once_is_as_one_by_one(stored: list[Stored], start: int, end: int
         assert decoded(*pulls) == expected(*pulls)
 
 
+names_alike = some.lists(some.sampled_from(("KEYS", "TAGS", "UNIQ_KEY", "a", "b", "é")), min_size=1, max_size=5)
+
+
+@given(names_alike, some.lists(some.lists(words, min_size=5, max_size=5), min_size=1, max_size=8), some.data())
+def test_records_with_the_same_names(names: list[str], values: list[list[str]], data: some.DataObject) -> None:
+    odd_one = data.draw(some.none() | some.tuples(some.integers(0, 7), some.sampled_from("ac")))
+    stored = []
+    for number, texts in enumerate(values):
+        own = [odd_one[1] if odd_one and odd_one[0] == number and name == "a" else name for name in names]
+        entries = "".join(f"{name}\x01{text}\x02" for name, text in zip(own, texts, strict=False))
+        stored.append(Stored(properties=entries.encode()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_batches, "FEW_RECORDS", 0)
+        assert decoded(one_pull(*stored)) == expected(one_pull(*stored))
+
+
 @given(some.binary(max_size=400), some.lists(some.integers(0, 2**16), max_size=4), some.integers(0, 255))
 def test_bytes_that_are_no_records_are_refused(tail: bytes, places: list[int], octet: int) -> None:
     spoilt = bytearray(stored_from(0, [Stored()] * 3) + tail)
