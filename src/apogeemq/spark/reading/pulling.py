@@ -73,6 +73,7 @@ class SlotPuller:
         self._connection = cluster.connection
         self._consumer = cluster.consumer
         self._wanted = wanted
+        self._is_filtered = not wanted.is_everything
         self._sizes = sizes
         self._ended: set[MessageQueue] = set()  # they had nothing more, for all attempts
         self._complaints: dict[MessageQueue, int] = {}  # the offset whose failures are told; one speaks for all
@@ -96,38 +97,38 @@ class SlotPuller:
             found = await self._consumer.pull_raw_run(queue, first, messages, pulls, max_bytes=_MAX_PULL_BYTES)
         except ApogeeError:
             found = []  # a single pull fails as well, or it has passed
-        ends = range(first + messages, first + (len(found) + 1) * messages, messages)
-        for end, answer in zip(ends, found, strict=True):
-            while answers.offset < end - messages:
-                await self._add(answers, queue, end - messages)
-            if answers.offset == end - messages:
-                await self._add(answers, queue, end, answer)
+        for number, answer in enumerate(found):
+            asked_at = first + number * messages
+            while answers.offset < asked_at:
+                await self._add(answers, queue, asked_at)
+            if answers.offset == asked_at:
+                try:
+                    self._take(answers, messages, answer)
+                except ApogeeError as error:
+                    answers.add(*await self._ask_again(queue, asked_at, messages, error))
         if not found:
             await self._add(answers, queue, first + messages)
 
-    async def _add(
-        self, answers: SlotAnswers, queue: MessageQueue, end: int, answer: RawPullResult | None = None
-    ) -> None:
-        """One answer: this one, or that to a pull of the next offsets."""
+    async def _add(self, answers: SlotAnswers, queue: MessageQueue, end: int) -> None:
+        """The answer to a pull of the next offsets."""
         offset = answers.offset
-        asked = end - offset if answer is not None else min(end - offset, self._sizes.wish())
+        asked = min(end - offset, self._sizes.wish())
         try:
-            outcome, records = await self._ask(queue, offset, asked, answer)
+            self._take(answers, asked, await self._pull(queue, offset, asked))
         except ApogeeError as error:
-            outcome, records = await self._ask_again(queue, offset, asked, error)
-        answers.add(outcome, records)
-        if not outcome.why_lost:
-            self._sizes.learn(asked, outcome.next_offset - offset, len(records))
+            answers.add(*await self._ask_again(queue, offset, asked, error))
 
-    async def _ask(
-        self, queue: MessageQueue, offset: int, messages: int, answer: RawPullResult | None = None
-    ) -> tuple[Outcome, bytes]:
+    def _take(self, answers: SlotAnswers, asked: int, answer: RawPullResult) -> None:
+        outcome = outcome_of(answers.offset, answer, is_filtered=self._is_filtered)
+        if not outcome.why_lost:
+            self._sizes.learn(asked, outcome.next_offset - answers.offset, len(answer.records))
+        answers.add(outcome, answer.records)
+
+    async def _pull(self, queue: MessageQueue, offset: int, messages: int) -> RawPullResult:
         wanted = self._wanted
-        if answer is None:
-            answer = await self._consumer.pull_raw(
-                *(queue, offset, messages, wanted.tags), sql=wanted.sql, max_bytes=_MAX_PULL_BYTES
-            )
-        return outcome_of(offset, answer, is_filtered=not wanted.is_everything), answer.records
+        return await self._consumer.pull_raw(
+            *(queue, offset, messages, wanted.tags), sql=wanted.sql, max_bytes=_MAX_PULL_BYTES
+        )
 
     # -- failures --------------------------------------------------------------------------------------------
 
@@ -141,13 +142,14 @@ class SlotPuller:
                 log.warning("%s, from %d: %s; trying again in %g s", _named(queue), offset, error, delay)
             await asyncio.sleep(delay)
             try:
-                answer = await self._ask(queue, offset, messages)
+                answer = await self._pull(queue, offset, messages)
+                outcome = outcome_of(offset, answer, is_filtered=self._is_filtered)
             except ApogeeError as another:
                 error = another
             else:
                 self._ended.discard(queue)
                 self._complaints.pop(queue, None)
-                return answer
+                return outcome, answer.records
         return self._given_up(queue, offset, offset + messages, error), b""
 
     def _given_up(self, queue: MessageQueue, offset: int, end: int, error: ApogeeError) -> Outcome:
