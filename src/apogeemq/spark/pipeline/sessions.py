@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from apogeemq.errors import ConfigError
 from apogeemq.spark import require_extra
 from apogeemq.spark.pipeline.decoding import needed_packages
 from apogeemq.spark.pipeline.spec import PipelineSpec
@@ -23,6 +24,7 @@ def open_session(spec: PipelineSpec, master: str | None, log_folder: Path, *, sh
     """Started here, or the one of `spark-submit`. ConfigError without Spark or Java."""
     require_extra()
     import pyspark
+    from pyspark.errors import PySparkException
 
     from apogeemq.spark.runtime.session import embedded_session
 
@@ -30,13 +32,18 @@ def open_session(spec: PipelineSpec, master: str | None, log_folder: Path, *, sh
     packages = needed_packages(spec, pyspark.__version__)
     if packages:
         settings[_PACKAGES] = ",".join(filter(None, (settings.get(_PACKAGES, ""), *packages)))
-    return embedded_session(
-        f"apogee pipeline {spec.name}",
-        master or DEFAULT_MASTER,
-        settings=settings,
-        log_folder=log_folder,
-        shows_ui=shows_ui,
-    )
+    try:
+        return embedded_session(
+            f"apogee pipeline {spec.name}",
+            master or DEFAULT_MASTER,
+            settings=settings,
+            log_folder=log_folder,
+            shows_ui=shows_ui,
+        )
+    except PySparkException as error:
+        with_packages = f" with the packages {settings[_PACKAGES]}" if packages else ""
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"Spark did not start{with_packages}: {reason} See {log_folder}") from None
 
 
 @contextmanager
