@@ -74,8 +74,9 @@ class _Chunk:
 
     def __init__(self, pulls: Sequence[Pulled]) -> None:
         self._pulls = pulls
-        self._data = b"".join([answer for pull in pulls for answer in pull.answers])
-        self._positions = record_positions(self._data)
+        answers = [answer for pull in pulls for answer in pull.answers]
+        self._data = b"".join(answers)
+        self._positions = record_positions(self._data, list(map(len, answers)))
         self._count = len(self._positions) - 1
         self._pull_of = np.repeat(np.arange(len(pulls)), np.diff(self._first_records()))
         self._is_outside = np.zeros(self._count, np.bool_)  # of their spans, as far as that is known

@@ -14,7 +14,7 @@ from apogeemq.model.flags import BORN_HOST_IPV6, COMPRESSED, COMPRESSION_ZSTD, S
 from apogeemq.model.properties import encode_properties
 from apogeemq.protocol.batch import encode_batch
 from apogeemq.protocol.compression import FLAGS, compress
-from apogeemq.spark.reading import property_table, record_batches
+from apogeemq.spark.reading import property_table, record_batches, record_heads
 from apogeemq.spark.reading.record_batches import FEW_RECORDS, Pulled, decode
 from apogeemq.spark.source.columns import ALL_COLUMNS
 from apogeemq.spark.source.schema import arrow_schema
@@ -106,6 +106,27 @@ def test_records_with_the_same_names(names: list[str], values: list[list[str]], 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_batches, "FEW_RECORDS", 0)
         assert decoded(one_pull(*stored)) == expected(one_pull(*stored))
+
+
+@given(
+    some.lists(some.lists(some.binary(max_size=60), max_size=6), min_size=1, max_size=8),
+    some.none() | some.tuples(some.integers(0, 2**16), some.integers(0, 255)),
+)
+def test_answers_are_gone_through_side_by_side(bodies: list[list[bytes]], spoilt: tuple[int, int] | None) -> None:
+    answers = [bytearray(stored_from(0, list(map(Stored, answer)))) for answer in bodies]
+    if spoilt is not None and (victim := answers[spoilt[0] % len(answers)]):
+        victim[spoilt[0] % len(victim) // 100 * 100] = spoilt[1]  # often a size
+    pull = Pulled(span(0, 3), list(map(bytes, answers)))
+    results: list[Any] = []
+    for parts, unevenness in ((1, 1_000_000), (1_000_000, 4)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(record_heads, "_MANY_PARTS", parts)
+            patch.setattr(record_heads, "_MAX_UNEVENNESS", unevenness)
+            try:
+                results.append(decoded(pull))
+            except ProtocolError:
+                results.append(None)
+    assert results[0] == results[1] or (spoilt is not None and results[0] is None)  # it looks at each answer
 
 
 @given(some.binary(max_size=400), some.lists(some.integers(0, 2**16), max_size=4), some.integers(0, 255))
