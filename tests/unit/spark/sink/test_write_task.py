@@ -73,7 +73,7 @@ def test_a_row_that_cannot_be_a_message_fails_the_task(address: str) -> None:
 
 def test_where_nobody_answers_the_task_fails() -> None:
     given = {"nameServer": "127.0.0.1:1", "topic": "T", "retries": "1", "retryDelayMs": "1", "sendTimeoutMs": "500"}
-    with pytest.raises(SendFailed, match="1 messages to T were not taken in 2 attempts; .* no name server answered"):
+    with pytest.raises(SendFailed, match=r"1 messages to T were not taken in 2 attempts; .* no name server answered"):
         RocketMQArrowWriter(given, SCHEMA, False).write(batches(b"one"))
 
 
