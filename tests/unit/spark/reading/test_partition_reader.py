@@ -17,7 +17,7 @@ from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
 from apogeemq.protocol.headers.broker import PullMessage, read_pull_message
 from apogeemq.spark.connection import Connection
-from apogeemq.spark.reading import chunks, pulling
+from apogeemq.spark.reading import chunks, pulling, slots
 from apogeemq.spark.reading.partition_reader import read_ranges
 from apogeemq.spark.source.message_filter import MessageFilter
 from apogeemq.spark.source.ranges import OffsetRange
@@ -333,17 +333,26 @@ async def test_refusals_that_do_not_pass_are_not(tmp_path: Path) -> None:
         assert len(asked) == 1
 
 
-@in_loop
-async def test_a_broker_that_stops_and_comes_back_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def little_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some hundred messages are read ahead, not thousands."""
     monkeypatch.setattr(chunks, "ROWS", 100)
+    monkeypatch.setattr(slots, "_MAX_OFFSETS", 64)
+
+
+@pytest.mark.usefixtures("little_ahead")
+@in_loop
+async def test_a_broker_that_stops_and_comes_back_elsewhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with cluster(tmp_path, "broker-b") as it:
         own = await it.add_broker("broker-a")
         await fill(it, "T", 2000, queues=1)
         batches = reader(it, of_queue(0, 0, 2000), **PATIENT)
         found = [await asyncio.to_thread(next, batches)]
         await own.aclose()
+        reading = asyncio.create_task(asyncio.to_thread(list, batches))
+        await eventually(lambda: "trying again" in caplog.text)
         await it.add_broker("broker-a")
-        found += await asyncio.to_thread(list, batches)
+        found += await reading
         assert rows_of(found) == expected(0, 0, 2000, 1)
 
 
@@ -376,11 +385,13 @@ def pulling_tasks() -> int:
     return background_loop().run(count)
 
 
+@pytest.mark.usefixtures("little_ahead")
 @in_loop
-async def test_closing_it_early_ends_the_pulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "ROWS", 100)
+async def test_closing_it_early_ends_the_pulls(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it:
         await fill(it, "T", 2000, queues=1)
+        asked: list[PullMessage] = []
+        interfering(it, asked.append)
         for leave in ("close", "forget"):
             batches = reader(it, of_queue(0, 0, 2000))
             first = await asyncio.to_thread(next, batches)
@@ -391,6 +402,7 @@ async def test_closing_it_early_ends_the_pulls(tmp_path: Path, monkeypatch: pyte
                 del batches
             while await asyncio.to_thread(pulling_tasks):
                 pass
+        assert max(one.queue_offset for one in asked) < 1500
         assert await read(it, of_queue(0, 0, 5)) == expected(0, 0, 5, 1)
 
 
