@@ -22,7 +22,7 @@ from apogeemq.store.recovery import Recovered, recover
 from apogeemq.store.results import GetStatus
 from tests.peers import apache, ours
 from tests.peers.netns import NetNamespace
-from tests.peers.process import PeerError
+from tests.peers.process import PeerError, wait_for
 
 TOPICS = 5
 MESSAGES = 500
@@ -86,6 +86,9 @@ def test_every_message_of_apaches_store_is_found(
             properties={"mappedFileSizeCommitLog": LOG_FILE_SIZE},
         ) as broker,
     ):
+        # A busy 5.5.0 says that it is up ten seconds before it is registered, and the program gives up without a route.
+        journal = tmp_path / "namesrv" / "data" / "journal"
+        wait_for(lambda: any("TBW102" in file.read_text() for file in journal.glob("*")), "the broker is registered")
         with apache.run_program(
             version,
             "Fill.java",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 import msgspec
 
 from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from apogeemq.model.topics import is_system_topic
+
+NEVER_IN_QUEUE: Final = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
+_SYSTEM_PREFIX: Final = "RMQ_SYS_"  # Apache's 5.5 has half messages of another kind of store, too
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +36,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.topics is not None:
             return topic in self.topics
-        if not self.is_internal_wanted and is_system_topic(topic):
+        if not self.is_internal_wanted and (is_system_topic(topic) or topic.startswith(_SYSTEM_PREFIX)):
             return False
         return not self.pattern or re.fullmatch(self.pattern, topic) is not None
 
@@ -47,9 +51,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_bounded_in_time(self) -> bool:
         return self.start_ms is not None or self.end_ms is not None
-
-
-NEVER_IN_QUEUE = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 
 
 def pattern_problem(pattern: str) -> str | None:

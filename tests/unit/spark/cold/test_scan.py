@@ -114,11 +114,12 @@ def test_what_brokers_write_for_themselves_is_shown_when_asked_for(filled: Fille
     filled.put("Orders", 1)
     filled.put(SCHEDULE_TOPIC, 2)
     filled.put(HALF_TOPIC, 3)
+    filled.put("RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", 7)
     filled.put("Orders", 4, system_flag=TRANSACTION_PREPARED)
     filled.put("Orders", 5, system_flag=TRANSACTION_COMMIT)
     filled.put("%RETRY%group", 6)
     assert numbers(scan(filled.root)) == [1, 5, 6]
-    assert numbers(scan(filled.root, includeInternal=True)) == [1, 2, 3, 4, 5, 6]
+    assert numbers(scan(filled.root, includeInternal=True)) == [1, 2, 3, 7, 4, 5, 6]
     assert numbers(scan(filled.root, topics=f"{SCHEDULE_TOPIC},{HALF_TOPIC}")) == [2, 3]
     assert numbers(scan(filled.root, topicsPattern=".*")) == [1, 5, 6]
 
