@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable
 from functools import lru_cache
-from itertools import repeat
+from itertools import accumulate, compress, islice, repeat
+from itertools import count as counted
 from mmap import mmap
-from operator import sub
+from operator import add, ne, sub
 from struct import Struct
 from typing import Final
 
@@ -23,6 +25,7 @@ _placement: Final = Struct(">qi8x").unpack_from  # physical offset and size
 
 
 _MAX_AT_ONCE: Final = 256
+_SIZE_AT_ONCE: Final = _MAX_AT_ONCE * QUEUE_ENTRY_SIZE
 _FOUND: Final = GetStatus.FOUND
 
 
@@ -67,6 +70,56 @@ def next_messages(log: CommitLog, queue: ConsumeQueue, offset: int, max_messages
             places = map(sub, places, repeat(start))
         records = b"".join([data[at : at + size] for at, size in zip(places, sizes, strict=False)])
     return Got(_FOUND, offset + count, queue.min_offset, queue.max_offset, records, count)
+
+
+def many_messages(log: CommitLog, queue: ConsumeQueue, offset: int, max_messages: int, max_bytes: int) -> Got | None:
+    """The same for any number of messages, of which as many are given as fit."""
+    entries = queue.entries(offset, max_messages)
+    if not entries:
+        return None
+    window = log.window(_placement(entries)[0])
+    if window is None:
+        return None
+    data, start, end = window
+    parts: list[bytes] = []
+    count, bytes_left = 0, max_bytes
+    for at in range(0, len(entries), _SIZE_AT_ONCE):
+        some = entries[at : at + _SIZE_AT_ONCE]
+        sizes = _sizes_of(len(some) // QUEUE_ENTRY_SIZE)(some)
+        if sum(sizes) > bytes_left:
+            sizes = sizes[: bisect_right(list(accumulate(sizes)), bytes_left)]
+            some = some[: len(sizes) * QUEUE_ENTRY_SIZE]
+            max_messages = 0  # these are the last
+        if not sizes or sum(_placement(some, len(some) - QUEUE_ENTRY_SIZE)) > end:
+            break
+        _copy(data, start, some, sizes, parts)
+        count += len(sizes)
+        bytes_left -= sum(sizes)
+        if not max_messages:
+            break
+    if not count:
+        return None
+    records = parts[0] if len(parts) == 1 else b"".join(parts)
+    return Got(_FOUND, offset + count, queue.min_offset, queue.max_offset, records, count)
+
+
+def _copy(data: bytes | mmap, start: int, entries: bytes, sizes: tuple[int, ...], parts: list[bytes]) -> None:
+    """Add the records of some entries, all of which lie in the data that begins at `start`."""
+    first, first_size = _placement(entries)
+    after = sum(_placement(entries, len(entries) - QUEUE_ENTRY_SIZE))
+    if after - first == sum(sizes):  # nothing of other queues lies between them
+        parts.append(data[first - start : after - start])
+        return
+    places = _places_of(len(sizes))(entries)
+    if places[1] != first + first_size:  # they hardly lie together
+        for place, size in zip(places, sizes, strict=True):
+            parts.append(data[place - start : place - start + size])
+        return
+    begin = 0
+    breaks = map(ne, map(add, places, sizes), islice(places, 1, None))
+    for last in (*compress(counted(), breaks), len(sizes) - 1):
+        parts.append(data[places[begin] - start : places[last] + sizes[last] - start])
+        begin = last + 1
 
 
 def wanted_messages(

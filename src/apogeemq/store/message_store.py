@@ -17,7 +17,7 @@ from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSAC
 from apogeemq.model.properties import decode_properties
 from apogeemq.protocol.record import HEAD_SIZES, HOST_FLAGS, Record, encode_record
 from apogeemq.store.batch import EncodedBatch, batch_size
-from apogeemq.store.collecting import next_messages, wanted_messages
+from apogeemq.store.collecting import many_messages, next_messages, wanted_messages
 from apogeemq.store.commit_log import CommitLog
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.consume_queue import ConsumeQueue
@@ -282,6 +282,8 @@ class MessageStore:
             return Got(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
         if wanted_tags is None:
             got = next_messages(self.log, queue, offset, max_messages, max_bytes)
+            if got is None:
+                got = many_messages(self.log, queue, offset, max_messages, max_bytes)
             if got is not None:
                 return got
         return wanted_messages(self.log, queue, offset, max_messages, max_bytes, wanted_tags)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from apogeemq.filter.tags import java_hash
 from apogeemq.model.flags import TRANSACTION_COMMIT, TRANSACTION_PREPARED
 from apogeemq.protocol.record import decode_record
@@ -116,6 +118,29 @@ def test_a_large_answer_and_one_that_spans_files_are_as_the_small_ones(open_stor
         assert got.next_offset == offset + got.message_count
     assert store.get("T", 1, 0, 80, 10**6).message_count == 80
     assert store.get("T", 1, 400, 300, 10**6).message_count == 100
+
+
+@pytest.mark.parametrize("side_by_side", [1, 2, 31, 500])
+def test_answers_of_many_messages_have_what_those_of_one_have(
+    config: StoreConfig, open_store: OpenStore, side_by_side: int
+) -> None:
+    config.mapped_file_size_consume_queue = 5_000 * 20
+    config.mapped_file_size_commit_log = 8 * LOG_FILE_SIZE
+    store = open_store()
+    for number in range(8_000):
+        store.put(message("T", number // side_by_side % 2, number), 0)
+    assert len(store.log.files.files) > 1
+    assert store.get("T", 1, 0, 1_000, 10**6).message_count == 1_000
+    queue_end = store.queue("T", 1).max_offset
+    singles = [store.get("T", 1, offset, 1, 10**6).records for offset in range(queue_end)]
+    for max_messages, max_bytes in ((257, 10**6), (1_000, 10**6), (1_000, 100_000), (4_000, 10**6), (1_000, 700)):
+        offset = 0
+        while offset < queue_end:
+            got = store.get("T", 1, offset, max_messages, max_bytes)
+            assert got.records == b"".join(singles[offset : offset + got.message_count])
+            assert got.next_offset == offset + got.message_count
+            assert 0 < got.message_count <= max_messages and len(got.records) <= max_bytes
+            offset = got.next_offset
 
 
 def test_messages_are_found_by_key_newest_first_within_the_time(open_store: OpenStore) -> None:
