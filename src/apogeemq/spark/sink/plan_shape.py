@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 _ROW_BY_ROW: Final = frozenset(
     (
         *("Project", "Filter", "Generate", "SubqueryAlias", "View", "EventTimeWatermark", "ResolvedHint"),
-        *("MapInArrow", "MapInPandas", "MapPartitions", "SerializeFromObject", "DeserializeToObject"),
+        *(
+            "MapInArrow",
+            "MapInPandas",
+            "PythonMapInArrow",
+            "MapPartitions",
+            "SerializeFromObject",
+            "DeserializeToObject",
+        ),
         *("WithCTE", "CTERelationDef", "CTERelationRef", "CollectMetrics", "UnresolvedHint"),
         *("LogicalRDD", "LocalRelation", "LogicalRelation"),
         *("DataSourceV2Relation", "DataSourceV2ScanRelation", "StreamingDataSourceV2Relation"),
