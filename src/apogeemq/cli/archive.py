@@ -34,7 +34,8 @@ def compact(
     from apogeemq.spark.jobs import archive as job
 
     console = Console(highlight=False)
-    spark = job.session("ApogeeMQ archive", master, with_delta=delta)
+    with console.status("starting Spark"):
+        spark = job.session("ApogeeMQ archive", master, with_delta=delta)
     while True:
         if delta:
             job.compact_delta(spark, str(archive))
@@ -66,13 +67,15 @@ def check(archive: Folder, master: Master = "local[*]") -> None:
 
     from apogeemq.spark.jobs import archive as job
 
-    spark = job.session("ApogeeMQ archive", master)
+    console = Console()
+    with console.status("starting Spark, then counting"):
+        spark = job.session("ApogeeMQ archive", master)
+        rows = job.coverage_by_topic(job.read_archive(spark, archive)).collect()
     table = Table("Topic", "Queues", "Messages", "Duplicates", "Missing")
-    rows = job.coverage_by_topic(job.read_archive(spark, archive)).collect()
     for row in rows:
         numbers = (f"{row[name]:,}" for name in ("queues", "messages", "duplicates", "missing"))
         table.add_row(row["topic"], *numbers)
-    Console().print(table)
+    console.print(table)
     raise typer.Exit(1 if any(row["duplicates"] for row in rows) else 0)
 
 
