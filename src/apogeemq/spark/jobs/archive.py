@@ -60,6 +60,7 @@ def compact(
     when another process compacts this archive.
     """
     now_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    archive = archive.absolute()
     ledger = Ledger(archive)
     done: list[Compaction] = []
     while True:
@@ -79,6 +80,7 @@ def compact(
 
 def read_archive(spark: SparkSession, archive: Path) -> DataFrame:
     """Every message of the archive once, as of now, compacted or not. StorageFailed when there is none."""
+    archive = archive.absolute()
     snapshot = Ledger(archive).snapshot()
     recent = [path for path in visible_files(archive / RECENT) if _relative(path, archive) not in snapshot.replaced]
     parts = [(archive / HOURS, snapshot.hours), (archive / RECENT, recent), *snapshot.staged.items()]
