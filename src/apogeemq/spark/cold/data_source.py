@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.types import StructType
 
 from apogeemq.errors import StorageFailed
+from apogeemq.spark.allocator import keep_large_blocks
 from apogeemq.spark.cold.folder import OpenFile, opened
 from apogeemq.spark.cold.log_rows import LogRows
 from apogeemq.spark.cold.piece_scan import PieceScan
@@ -59,6 +60,7 @@ class StoreReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, StorePartition):
             return  # Spark's own, when there is nothing to read
+        keep_large_blocks()
         options = self._options
         checks_crc = options.checks_crc and "body" in self._columns
         rows = LogRows(arrow_schema(self._columns), options.wanted, options.broker, checks_crc=checks_crc)

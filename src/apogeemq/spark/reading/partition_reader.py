@@ -12,6 +12,7 @@ import numpy as np
 from apogeemq.blocking.background import background_loop
 from apogeemq.errors import ApogeeError, DataLost, ProtocolError
 from apogeemq.filter.subscriptions import subscription_of
+from apogeemq.spark.allocator import keep_large_blocks
 from apogeemq.spark.cluster import cluster_of
 from apogeemq.spark.connection import Connection
 from apogeemq.spark.reading.chunks import Chunk, ChunkFeed
@@ -46,6 +47,7 @@ def read_ranges(
 
     Raises DataLost, unless told to go on; ApogeeError when a broker does not answer, for all attempts.
     """
+    keep_large_blocks()
     schema, rule = arrow_schema(columns), LossRule(fails_on_data_loss)
     tags = subscription_of("", wanted.tags).tags_set or None
     sizes = PullSizes(is_filtered=not wanted.is_everything)
