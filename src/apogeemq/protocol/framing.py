@@ -51,14 +51,19 @@ class FrameReader:
         return sum(map(len, self._chunks))
 
     def feed(self, data: bytes) -> list[bytes]:
+        frames: list[bytes] = []
         if self._chunks:
-            self._keep(data)
             self._missing -= len(data)
             if self._missing > 0:
-                return []
-            data = b"".join(self._chunks)
+                self._keep(data)
+                return frames
+            if len(self._chunks[0]) >= LENGTH.size:  # it is the end of a frame that is missing, not of its length
+                end_in_data = len(data) + self._missing
+                frames.append(self._whole_frame(data, end_in_data))
+                data = data[end_in_data:]
+            else:
+                data = b"".join((*self._chunks, data))
             self._chunks = []
-        frames: list[bytes] = []
         position, end = 0, len(data)
         while end - position >= 4:
             length: int = _unpack_length(data, position)[0]
@@ -76,6 +81,11 @@ class FrameReader:
             self._missing = 4 - (end - position)
             self._chunks = [data[position:]]
         return frames
+
+    def _whole_frame(self, data: bytes, end: int) -> bytes:
+        """Of all chunks, without the length, and the beginning of the data; large ones are copied just this once."""
+        first, *others = self._chunks
+        return b"".join((memoryview(first)[LENGTH.size :], *others, memoryview(data)[:end]))
 
     def _keep(self, data: bytes) -> None:
         last = self._chunks[-1]
