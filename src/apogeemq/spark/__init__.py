@@ -24,6 +24,10 @@ def register(spark: SparkSession) -> None:
     from apogeemq.spark.routes.data_source import RoutesDataSource
     from apogeemq.spark.source.data_source import RocketMQDataSource
 
+    if type(spark).getActiveSession() is not spark:
+        # Spark looks for names that are taken in the session that is active, not in the one that is asked. This is the
+        # public call that makes one active.
+        spark.createDataFrame([], "nothing int")
     spark.conf.set(FILTER_PUSH_DOWN, "true")
     for source in (RocketMQDataSource, RoutesDataSource, StoreDataSource):
         spark.dataSource.register(source)
