@@ -28,6 +28,7 @@ def main(name_server: str, topic: str, folder: Path, epoch_size: str) -> None:
     messages = (
         spark.readStream.format("rocketmq")
         .options(nameServer=name_server, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=epoch_size)
+        .option("minPartitions", "4")  # work for both executors
         .load()
     )
     rows = messages.selectExpr("broker", "queue_id", "queue_offset", "cast(cast(body as string) as bigint) as number")

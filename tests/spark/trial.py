@@ -34,6 +34,10 @@ class Checkpoint:
         names = [path.name for path in (self._folder / kind).glob("[0-9]*")]
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
+    def last_committed(self) -> int:
+        """-1 before the first."""
+        return self._last("commits")
+
     def in_flight(self) -> int | None:
         """The epoch that is begun and not done."""
         done, begun = self._last("commits"), self._last("offsets")
