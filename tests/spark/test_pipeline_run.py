@@ -20,7 +20,7 @@ from apogeemq.spark.pipeline.progress import PipelineStatus, State
 from apogeemq.spark.pipeline.reading import read_pipeline
 from apogeemq.spark.pipeline.running import run_pipeline
 from apogeemq.spark.pipeline.sessions import prepared
-from apogeemq.spark.pipeline.spec import PipelineSpec
+from apogeemq.spark.pipeline.spec import PipelineSpec, Trigger
 from apogeemq.spark.pipeline.status import StateFolder
 from tests.peers.process import wait_for
 from tests.spark.worlds import World
@@ -407,3 +407,23 @@ def test_replay_reads_again_from_a_time(runs: Runs, world: World, messages: Call
     assert len({row.msg_id for row in messages(f"{topic}-copy")}) == 12
     runs.run(spec)
     assert len(messages(f"{topic}-copy")) == 12
+
+
+def test_the_example_of_the_guide_runs(runs: Runs, world: World, messages: Callable[[str], list[Any]]) -> None:
+    world.create_topic("orders")
+    file = Path(__file__).parents[2] / "examples" / "pipelines" / "orders.toml"
+    spec = read_pipeline(file, {"name_server": world.address, "out": str(runs.folder / "out")})
+    spec = msgspec.structs.replace(spec, trigger=Trigger())
+    plain = {"product": "tea", "quantity": 2, "price": 1.5, "at": "2026-01-01T00:00:30Z"}
+    later = [{**plain, "at": f"2026-01-01T00:1{minute}:00Z"} for minute in range(2)]
+    bodies = [json.dumps(found).encode() for found in (plain, plain, {**plain, "quantity": 0}, later[0])]
+    world.fill("orders", bodies)
+    assert runs.run(spec).dead_letters == 1
+    world.fill("orders", [json.dumps(later[1]).encode()])  # the first minute is over for good by now
+    runs.run(spec)
+    (row,) = runs.spark.read.parquet(str(runs.folder / "out")).collect()
+    assert (row["product"], float(row["revenue"]), row["orders"]) == ("tea", 6.0, 2)
+    (found,) = messages("revenue")
+    assert json.loads(found.body)["revenue"] == 6.0
+    (dead,) = messages("orders-dead")
+    assert dead.properties["DLQ_RULES"] == "positive"
