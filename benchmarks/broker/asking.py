@@ -14,6 +14,7 @@ from benchmarks.broker.frames import QUEUES, Encoder
 
 _AT_ONCE = 64
 _BATCH = 32
+_BATCHES_IN_FLIGHT = 4
 _DISPATCH_TIMEOUT_S = 30.0
 Address = tuple[str, int]
 
@@ -75,11 +76,13 @@ def fill(address: Address, topic: str, *, per_queue: int, size: int, queues: int
     assert per_queue % _BATCH == 0
     with contextlib.ExitStack() as stack:
         lanes = [stack.enter_context(_Lane(address, topic, queue, size, keyed)) for queue in range(queues)]
-        for _ in range(per_queue // _BATCH):
+        count = per_queue // _BATCH
+        for turn in range(count + _BATCHES_IN_FLIGHT):
             for lane in lanes:
-                lane.send()
-            for lane in lanes:
-                lane.take()
+                if turn < count:
+                    lane.send()
+                if turn >= _BATCHES_IN_FLIGHT:
+                    lane.take()
 
 
 class _Lane:

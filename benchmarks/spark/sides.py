@@ -22,6 +22,7 @@ SIDES: tuple[Side, Side] = ("ours", "kafka")
 
 CONNECTOR_VERSION = "4.2.0"
 _ANSWER_SECONDS = 1_800.0
+_START_SECONDS = 300.0
 _END_SECONDS = 30.0
 _POLL_S = 0.03
 _ROOT = Path(__file__).parent.parent.parent
@@ -48,7 +49,9 @@ class Spark(Process):
         command = [sys.executable, "-m", "benchmarks.spark.program", str(work_dir), *jars]
         python_path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(_ROOT))))
         env = {"PYTHONPATH": python_path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-        super().__init__(command, name=f"spark-{name}", work_dir=work_dir, ready=READY, env=env)
+        super().__init__(
+            command, name=f"spark-{name}", work_dir=work_dir, ready=READY, env=env, start_timeout_s=_START_SECONDS
+        )
         self._answers = 0
         self._watch: Watch | None = None
 
