@@ -22,6 +22,7 @@ MAX_FRAME_SIZE: Final = 16 * 1024 * 1024  # length word included, as Apache coun
 MIN_LENGTH: Final = 4  # a frame holds at least its mark
 
 _SMALL_CHUNK: Final = 1024  # smaller ones are put together: as objects of their own they would cost more than they hold
+_LARGE: Final = 16 * 1024  # below, one more copy costs less than to avoid it
 
 _unpack_length: Final = LENGTH.unpack_from
 
@@ -57,7 +58,9 @@ class FrameReader:
             if self._missing > 0:
                 self._keep(data)
                 return frames
-            if len(self._chunks[0]) >= LENGTH.size:  # it is the end of a frame that is missing, not of its length
+            begun = len(self._chunks[0])
+            # It must be the end of a frame that was missing, not of its length.
+            if begun >= LENGTH.size and begun + len(data) >= _LARGE:
                 end_in_data = len(data) + self._missing
                 frames.append(self._whole_frame(data, end_in_data))
                 data = data[end_in_data:]

@@ -65,6 +65,20 @@ def test_small_and_large_pieces_mix() -> None:
     assert frames == [b"MARK" + body]
 
 
+@pytest.mark.parametrize("step", [7, 999, 16_000, 20_001, 40_006, 65_536, 10**6])
+def test_large_frames_among_small_ones_come_whole(step: int) -> None:
+    sizes = (4, 40_000, 17, 70_000, 70_001, 4, 20_000)
+    bodies = [bytes([number]) * size for number, size in enumerate(sizes)]
+    stream = b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+    for skipped in (0, 1, 3, 5):  # so that cuts fall everywhere, into lengths too
+        reader = FrameReader()
+        frames = reader.feed(stream[:skipped])
+        for start in range(skipped, len(stream), step):
+            frames += reader.feed(stream[start : start + step])
+        assert frames == bodies
+        assert not reader.is_mid_frame
+
+
 @pytest.mark.parametrize("length", [0, 3, MAX_FRAME_SIZE - 3, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
 def test_an_impossible_length_is_an_error(length: int) -> None:
     reader = FrameReader()
