@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from apogeemq.errors import ApogeeError, DataLost
+from apogeemq.errors import ApogeeError, DataLost, NoRoute, RouteCause
 from apogeemq.model.queues import MessageQueue
 from apogeemq.spark.cluster import Cluster, may_pass
 from apogeemq.spark.source.data_loss import LossRule
@@ -60,24 +60,30 @@ class QueueWatch:
         queues = self.queues(cluster, positions)
         found, failed = cluster.try_max_offsets(queues - self._silent)
         for queue, error in failed.items():
-            self.leave_aside(queue, error)
+            self.leave_aside(queue, positions.get(queue, 0), error)
         self._silent |= failed.keys()
         found |= cluster.try_max_offsets(queues & self._silent, only_once=True).found
         for delay in cluster.connection.retry_delays():
-            # A broker that has just started may still be reading its log.
+            # A broker that has just started may still be reading its log; a topic may just be on its way out.
             if not (back := _gone_back(found, positions)):
                 break
             time.sleep(delay)
-            found |= cluster.try_max_offsets(back).found
+            self._looked_at = None
+            queues = self.queues(cluster, positions)
+            found = {queue: end for queue, end in found.items() if queue in queues}
+            found |= cluster.try_max_offsets(queues.intersection(back), only_once=True).found
         return self._heard(found)
 
     def _heard(self, found: Offsets) -> Offsets:
         self._silent -= found.keys()
         return found
 
-    def leave_aside(self, queue: MessageQueue, error: ApogeeError) -> None:
-        """A queue whose broker does not answer stays where it is, where that is allowed. Else raises the error."""
-        if self._rule.fails or not may_pass(error):
+    def leave_aside(self, queue: MessageQueue, position: int, error: ApogeeError) -> None:
+        """A queue whose broker does not answer, or is gone, stays where it is, where that is allowed. Else raises."""
+        is_gone = isinstance(error, NoRoute) and error.cause is not RouteCause.NO_NAME_SERVER
+        if self._rule.fails and is_gone:
+            raise DataLost(queue.topic, queue.broker_name, queue.queue_id, position, None, str(error)) from error
+        if self._rule.fails or not (is_gone or may_pass(error)):
             raise error
         log.warning("%s is left aside until its broker answers: %s", named([queue]), error)
 

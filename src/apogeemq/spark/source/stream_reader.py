@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -121,7 +121,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _available(self, cluster: Cluster, ranges: list[OffsetRange]) -> list[OffsetRange]:
         """Without what has expired, so that limits count what can be read. The batch's own plan tells of losses."""
-        least = self._oldest(cluster, [one.queue for one in ranges])
+        least = self._oldest(cluster, {one.queue: one.start for one in ranges})
         left: list[OffsetRange] = []
         for one in ranges:
             if one.queue in least:
@@ -132,13 +132,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return left
 
     def _begins(self, cluster: Cluster, positions: Offsets) -> Offsets:
-        new = [queue for queue in self._latest if queue not in positions]
-        return self._oldest(cluster, [queue for queue in new if self._target is None or queue in self._target])
+        new = (queue for queue in self._latest if queue not in positions)
+        return self._oldest(cluster, {queue: 0 for queue in new if self._target is None or queue in self._target})
 
-    def _oldest(self, cluster: Cluster, queues: list[MessageQueue]) -> Offsets:
-        found, failed = cluster.try_min_offsets(queues)
+    def _oldest(self, cluster: Cluster, starts: Mapping[MessageQueue, int]) -> Offsets:
+        found, failed = cluster.try_min_offsets(starts)
         for queue, error in failed.items():
-            self._watch.leave_aside(queue, error)
+            self._watch.leave_aside(queue, starts[queue], error)
         return found
 
     def _is_time_for(self, count: int, limits: Limits) -> bool:
@@ -154,7 +154,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         ranges = pending(from_json(start), from_json(end))
-        least = self._oldest(self._cluster, [one.queue for one in ranges])
+        least = self._oldest(self._cluster, {one.queue: one.start for one in ranges})
         left: list[OffsetRange] = []
         for one in ranges:
             if one.queue in least:
