@@ -9,7 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.spark.processes import family
+
+pytestmark = pytest.mark.timeout(300)
 
 COMMAND = (sys.executable, "-m", "apogeemq.cli.main", "demo", "--rate=100")
 
@@ -36,7 +40,7 @@ def are_gone(pids: list[int]) -> bool:
 
 def test_it_ends_by_itself_when_every_order_is_accounted_for(tmp_path: Path) -> None:
     with start(tmp_path, "--seconds=3") as demo:
-        output, errors = demo.communicate(timeout=110)
+        output, errors = demo.communicate(timeout=240)
     assert (demo.returncode, errors) == (0, ""), output
     found = numbers(output)
     assert found["produced"] > 200
@@ -54,7 +58,7 @@ def test_ctrl_c_ends_all_of_it(tmp_path: Path) -> None:
         said = "".join(iter(lambda: _line_until(demo, "running: "), ""))
         everyone = family(demo.pid)
         demo.send_signal(signal.SIGINT)
-        output, errors = demo.communicate(timeout=60)
+        output, errors = demo.communicate(timeout=150)
     assert (demo.returncode, errors) == (0, ""), said + output
     assert "every order is accounted for" in output
     assert are_gone(everyone)
@@ -67,7 +71,7 @@ def test_ctrl_c_before_spark_is_there_ends_all_of_it_at_once(tmp_path: Path) -> 
         assert any("starting Spark" in line for line in demo.stdout)  # read up to there
         everyone = family(demo.pid)
         demo.send_signal(signal.SIGTERM)
-        _, errors = demo.communicate(timeout=60)
+        _, errors = demo.communicate(timeout=150)
     assert (demo.returncode, errors) == (130, "")
     assert len(everyone) > 3
     assert are_gone(everyone)

@@ -18,6 +18,8 @@ from tests.peers.process import Process, wait_for
 from tests.spark.ready import run_ready
 from tests.spark.worlds import World
 
+pytestmark = pytest.mark.timeout(300)
+
 HOUR_MS = 3_600_000
 
 

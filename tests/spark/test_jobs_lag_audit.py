@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from apogeemq.blocking import Consumer, ConsumerOptions, Message
@@ -15,6 +16,8 @@ from apogeemq.protocol.fields import write_fields
 from apogeemq.protocol.headers import broker as headers
 from tests.spark.ready import run_ready
 from tests.spark.worlds import World
+
+pytestmark = pytest.mark.timeout(300)
 
 
 def report(spark: SparkSession, path: Path) -> list[dict[str, Any]]:

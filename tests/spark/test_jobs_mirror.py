@@ -17,6 +17,8 @@ from tests.spark.messages import messages_of
 from tests.spark.ready import run_ready
 from tests.spark.worlds import World
 
+pytestmark = pytest.mark.timeout(300)
+
 
 def parameters(here: World, there: World, topic: str, to_topic: str = "") -> dict[str, str]:
     return {

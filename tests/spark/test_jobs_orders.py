@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from apogeemq.blocking import Message
@@ -16,6 +17,8 @@ from apogeemq.spark.jobs.send_samples import COUNT, EVERY_MS, FIRST_MS, sample_o
 from tests.spark.messages import messages_of
 from tests.spark.ready import run_ready
 from tests.spark.worlds import World
+
+pytestmark = pytest.mark.timeout(300)
 
 WINDOW_MS = 10_000
 END_MS = FIRST_MS + COUNT * EVERY_MS

@@ -13,6 +13,8 @@ from tests.peers.ours import NameServer
 from tests.spark.ready import run_ready
 from tests.spark.worlds import World
 
+pytestmark = pytest.mark.timeout(300)
+
 HOUR = "2026-11-16T01:00:00Z"  # the sample begins an hour before
 
 
