@@ -108,9 +108,9 @@ def test_whatever_happens_nothing_is_lost_and_the_order_is_kept(
         await world.end()
         world.delivery.close()
 
-    before, delivery_module.LOCAL_RETRY_SECONDS = delivery_module.LOCAL_RETRY_SECONDS, 0.0  # type: ignore[misc]
+    before, delivery_module.LOCAL_RETRY_SECONDS = delivery_module.LOCAL_RETRY_SECONDS, 0.0
     try:
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(play())
     finally:
-        delivery_module.LOCAL_RETRY_SECONDS = before  # type: ignore[misc]
+        delivery_module.LOCAL_RETRY_SECONDS = before

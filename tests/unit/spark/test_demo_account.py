@@ -47,7 +47,13 @@ def test_what_does_not_fit_is_said(change: dict[str, object], problem: str) -> N
 
 def test_nothing_is_not_everything() -> None:
     nothing = Account(
-        **dict.fromkeys(("produced", "broken", "stored", "read", "dead", "in_topic", "in_files"), 0),
+        produced=0,
+        broken=0,
+        stored=0,
+        read=0,
+        dead=0,
+        in_topic=0,
+        in_files=0,
         revenue_in_topic=Decimal(),
         revenue_in_files=Decimal(),
     )
