@@ -224,7 +224,7 @@ SOMETIMES: tuple[Mask, ...] = tuple(
         command, r"^%RETRY%Readers .*\n", "is there once the consumer's first wait at its retry queue is over", shown=""
     )
     for command in ("consumerProgress", "brokerConsumeStats")
-)
+) + (Mask("brokerStatus", r"timerReadBehind +: (\d+)", "how far Apache's timer is behind at that moment"),)
 """What a slow run shows and a quick one does not."""
 
 UNORDERED: dict[str, str] = {

@@ -97,8 +97,14 @@ final class Forms {
         Map<String, Object> map = new TreeMap<>();
         map.put("type", cause.getClass().getSimpleName());
         map.put("message", String.valueOf(cause.getMessage()));
-        map.put("code", cause instanceof MQBrokerException ? ((MQBrokerException) cause).getResponseCode()
-            : cause instanceof MQClientException ? ((MQClientException) cause).getResponseCode() : null);
+        map.put("code", codeOf(cause));
         return map;
+    }
+
+    private static Integer codeOf(Throwable cause) {
+        if (cause instanceof MQBrokerException) {
+            return ((MQBrokerException) cause).getResponseCode();
+        }
+        return cause instanceof MQClientException ? (Integer) ((MQClientException) cause).getResponseCode() : null;
     }
 }
