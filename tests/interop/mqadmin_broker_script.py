@@ -219,12 +219,13 @@ MASKS: tuple[Mask, ...] = (
     Mask("statsAll", r" (\d+ +\d+\.\d\d .*)$", "the broker's running figures"),
 )
 
-SOMETIMES: tuple[Mask, ...] = tuple(
-    Mask(
-        command, r"^%RETRY%Readers .*\n", "is there once the consumer's first wait at its retry queue is over", shown=""
-    )
-    for command in ("consumerProgress", "brokerConsumeStats")
-) + (Mask("brokerStatus", r"timerReadBehind +: (\d+)", "how far Apache's timer is behind at that moment"),)
+_AFTER_FIRST_WAIT = "is there once the consumer's first wait at its retry queue is over"
+
+SOMETIMES: tuple[Mask, ...] = (
+    Mask("consumerProgress", r"^%RETRY%Readers .*\n", _AFTER_FIRST_WAIT, shown=""),
+    Mask("brokerConsumeStats", r"^%RETRY%Readers .*\n", _AFTER_FIRST_WAIT, shown=""),
+    Mask("brokerStatus", r"timerReadBehind +: (\d+)", "how far Apache's timer is behind at that moment"),
+)
 """What a slow run shows and a quick one does not."""
 
 UNORDERED: dict[str, str] = {
