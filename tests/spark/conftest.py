@@ -7,6 +7,7 @@ that kills servers gets them back whole for the next one; one that spoils them t
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +20,29 @@ from tests.spark.standalone import Standalone
 from tests.spark.worlds import APACHES, OURS, World
 
 MakeWorld = Callable[..., World]
+
+# On two cores these take as long as all others together: they are left to `make soak`.
+_LONG_MODULES = frozenset(("test_exactly_once.py",))
+# Elsewhere, a world of Apache's servers is for `make soak`, too.
+_ON_APACHE_TOO = frozenset(("test_batch_source.py", "test_batch_sink.py", "test_stream_source.py", "test_cold_scan.py"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if os.environ.get("APOGEE_SOAK"):
+        return
+    here = Path(__file__).parent
+    long = [item for item in items if item.path.parent == here and _is_long(item)]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if item not in long]
+
+
+def _is_long(item: pytest.Item) -> bool:
+    if item.path.name in _LONG_MODULES:
+        return True
+    called_with = (
+        item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    )
+    return item.path.name not in _ON_APACHE_TOO and APACHES in called_with
 
 
 @pytest.fixture(scope="package")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from apogeemq.spark import register, require_extra
+from apogeemq.spark import FILTER_PUSH_DOWN, register, require_extra
 from apogeemq.spark.runtime.java import find_java
 from apogeemq.spark.runtime.py_files import write_dependencies, write_package
 
@@ -104,6 +104,8 @@ def _settings(app_name: str, master: str, folder: Path, log_level: str, *, shows
         "spark.app.name": app_name,
         "spark.ui.enabled": str(shows_ui).lower(),
         "spark.ui.showConsoleProgress": "false",
+        # For plans that a thread makes which knows no session; `register` sets it for the session alone.
+        FILTER_PUSH_DOWN: "true",
         _JAVA_OPTIONS: f'"-Dlog4j2.configurationFile={log_settings.as_uri()}"',
         _LOG_FOLDER: str(folder),
     }
