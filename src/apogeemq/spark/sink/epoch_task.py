@@ -85,7 +85,8 @@ class EpochGuard:
         self._checked_at: dict[str, float] = {}
         self._locks = {broker: asyncio.Lock() for broker in self._fence.brokers}
         self._queues: dict[str, list[MessageQueue]] = {}
-        for queue in self._starts:
+        # In an order of their own, not that of the answers: a sharding key goes to the same queue in every epoch.
+        for queue in sorted(self._starts, key=lambda each: (each.topic, each.broker_name, each.queue_id)):
             self._queues.setdefault(queue.topic, []).append(queue)
         self.is_first = False
 
