@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from apogeemq.spark.pipeline.sessions import prepared
 from apogeemq.spark.pipeline.spec import PipelineSpec, Trigger
 from apogeemq.spark.pipeline.status import StateFolder
 from tests.peers.process import wait_for
+from tests.shop_messages import AVRO_ORDER, ORDER_MESSAGE, avro_body, descriptor_set, protobuf_body
 from tests.spark.worlds import World
 
 pytestmark = pytest.mark.timeout(300)
@@ -162,6 +165,70 @@ def test_sinks_and_dead_letters_share_out_every_message(
     assert lines.sparkSession.read.parquet(str(runs.folder / "lines")).count() == 41
     assert len(messages(f"{topic}-copy")) == 41
     assert len(messages(f"{topic}-dead")) == 7
+
+
+SHOP = """\
+[pipeline]
+name = "{form}"
+[sources.orders]
+format = "rocketmq"
+options = {{ nameServer = "{server}", subscribe = "{topic}", startingOffsets = "earliest" }}
+[sources.orders.decode]
+format = "{form}"
+schema_file = "schema"
+{more}
+[dead_letters]
+topic = "{topic}-dead"
+options = {{ nameServer = "{server}" }}
+[steps.lines]
+sql = "SELECT value.*, queue_id FROM orders"
+[sinks.files]
+from = "lines"
+kind = "parquet"
+path = "{folder}/lines"
+"""
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def test_avro(runs: Runs, world: World, messages: Callable[[str], list[Any]]) -> None:
+    topic = world.topic("avro")
+    orders = [
+        {"id": number, "product": "pear", "price": Decimal("2.50"), "at": AT, "note": "x" if number % 2 else None}
+        for number in range(20)
+    ]
+    bodies = [b"\x00\x00\x00\x00\x07" + avro_body(AVRO_ORDER, order) for order in orders]
+    world.fill(topic, [*bodies, bodies[0][:-1], bodies[0] + b"!", b"12345", b"1"])
+    (runs.folder / "schema").write_text(AVRO_ORDER)
+    text = SHOP.format(form="avro", server=world.address, topic=topic, folder=runs.folder, more="skip_bytes = 5")
+    status = runs.run(runs.spec(text))
+    assert (status.state, status.queries[0].rows, status.queries[0].dead_letters) == (State.FINISHED, 24, 4)
+    rows = runs.spark.read.parquet(str(runs.folder / "lines")).drop("queue_id").collect()
+    found = sorted((row.asDict() for row in rows), key=lambda row: int(row["id"]))
+    assert [{**row, "at": row["at"].astimezone(UTC)} for row in found] == orders
+    assert {bytes(row.body) for row in messages(f"{topic}-dead")} == {bodies[0][:-1], bodies[0] + b"!", b"12345", b"1"}
+
+
+def test_protobuf(runs: Runs, world: World, messages: Callable[[str], list[Any]]) -> None:
+    topic = world.topic("protobuf")
+    first = {"product": "pear", "count": 3}
+    at = {"seconds": int(AT.timestamp())}
+    bodies = [
+        protobuf_body(id=number, serial=2**64 - 1, state=1, first=first, at=at, lines=[first], counts={"a": number})
+        for number in range(20)
+    ]
+    world.fill(topic, [*bodies, b"\xff\xff", bodies[0][:-1]])
+    (runs.folder / "schema").write_bytes(descriptor_set())
+    more = f'message = "{ORDER_MESSAGE}"'
+    text = SHOP.format(form="protobuf", server=world.address, topic=topic, folder=runs.folder, more=more)
+    status = runs.run(runs.spec(text))
+    assert (status.state, status.queries[0].rows, status.queries[0].dead_letters) == (State.FINISHED, 22, 2)
+    rows = sorted(runs.spark.read.parquet(str(runs.folder / "lines")).collect(), key=lambda row: int(row.id))
+    assert [(row.id, row.counts) for row in rows] == [(number, {"a": number}) for number in range(20)]
+    assert {(row.serial, row.state, row.at.astimezone(UTC), row.took) for row in rows} == {
+        (Decimal(2**64 - 1), "PAID", AT, None)
+    }
+    assert all(row.first.asDict() == first and [line.asDict() for line in row.lines] == [first] for row in rows)
+    assert {bytes(row.body) for row in messages(f"{topic}-dead")} == {b"\xff\xff", bodies[0][:-1]}
 
 
 FILES = """\

@@ -1,15 +1,17 @@
-"""Bodies that become a struct by a schema: JSON, Avro and Protobuf, by Spark's own functions.
+"""Bodies that become a struct by a schema: JSON by Spark's own function, Avro and Protobuf by Python's libraries.
 
 A body that is not what the schema says makes a null struct and a true in the column MALFORMED; nothing is lost, and no
-query fails for it. Avro and Protobuf need a module of Spark's that is not in PySpark: `needed_packages`.
+query fails for it.
 """
 
 from __future__ import annotations
 
-from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from apogeemq.spark.pipeline.spec import BodyFormat, Decode, PipelineSpec
+from apogeemq.errors import ConfigError
+from apogeemq.spark.pipeline.spec import BodyFormat, Decode
+from apogeemq.spark.pipeline.text.ddl import SchemaUnreadable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -20,18 +22,6 @@ MALFORMED: Final = "__malformed"
 _CORRUPT: Final = "__corrupt"
 _PARSED: Final = "__parsed"
 _BYTES: Final = "__bytes"
-_MODULES: Final = {BodyFormat.AVRO: "spark-avro", BodyFormat.PROTOBUF: "spark-protobuf"}
-
-
-def needed_packages(spec: PipelineSpec, spark_version: str) -> list[str]:
-    """Of Maven, for `spark.jars.packages`: those the file asks for, and what decoding needs and `spark.jars` lacks."""
-    wanted = list(spec.packages)
-    jars = spec.spark_conf.get("spark.jars", "")
-    for source in spec.sources.values():
-        module = _MODULES.get(source.decode.format) if source.decode is not None else None
-        if module is not None and f"/{module}_" not in jars and not any(f":{module}_" in name for name in wanted):
-            wanted.append(f"org.apache.spark:{module}_2.13:{spark_version}")
-    return wanted
 
 
 def decoded(frame: DataFrame, decode: Decode) -> DataFrame:
@@ -42,11 +32,14 @@ def decoded(frame: DataFrame, decode: Decode) -> DataFrame:
     if decode.skip_bytes:
         given = sql.substring(given, decode.skip_bytes + 1, 2**31 - 1)
     frame = frame.withColumn(_BYTES, given)
-    frame = frame.withColumn(_PARSED, _parsed(sql.col(_BYTES), decode))
-    frame = frame.withColumn(MALFORMED, sql.coalesce(_is_malformed(frame, decode), sql.lit(True)))
     value = sql.col(_PARSED)
     if decode.format is BodyFormat.JSON:
-        value = value.dropFields(_CORRUPT)
+        frame = frame.withColumn(_PARSED, _of_json(sql.col(_BYTES), decode))
+        is_malformed, value = _is_malformed_json(), value.dropFields(_CORRUPT)
+    else:
+        frame = frame.withColumn(_PARSED, _of_bytes(sql.col(_BYTES), decode))
+        is_malformed = value.isNull()
+    frame = frame.withColumn(MALFORMED, sql.coalesce(is_malformed, sql.lit(True)))
     return frame.withColumn(decode.into, sql.when(~sql.col(MALFORMED), value)).drop(_PARSED, _BYTES)
 
 
@@ -63,40 +56,39 @@ def spark_schema(text: str) -> StructType:
     return schema
 
 
-def _parsed(given: Column, decode: Decode) -> Column:
+def _of_json(given: Column, decode: Decode) -> Column:
     from pyspark.sql import functions as sql
 
-    options = {"mode": "PERMISSIVE", **decode.options}
-    if decode.format is BodyFormat.JSON:
-        schema = spark_schema(decode.schema).add(_CORRUPT, "string")
-        return sql.from_json(given.cast("string"), schema, {**options, "columnNameOfCorruptRecord": _CORRUPT})
-    if decode.format is BodyFormat.AVRO:
-        from pyspark.sql.avro.functions import from_avro
-
-        return from_avro(given.cast("binary"), decode.schema, options)
-    from pyspark.sql.protobuf.functions import from_protobuf
-
-    return from_protobuf(given.cast("binary"), decode.message, decode.schema, options)
+    options = {"mode": "PERMISSIVE", **decode.options, "columnNameOfCorruptRecord": _CORRUPT}
+    return sql.from_json(given.cast("string"), spark_schema(decode.schema).add(_CORRUPT, "string"), options)
 
 
-def _is_malformed(frame: DataFrame, decode: Decode) -> Column:
+def _is_malformed_json() -> Column:
     from pyspark.sql import functions as sql
 
     parsed, text = sql.col(_PARSED), sql.col(_BYTES).cast("string")
-    if decode.format is BodyFormat.JSON:
-        # Of a list, Spark would take the first element and leave the rest out without a word.
-        is_list = sql.ltrim(text).startswith("[")
-        return parsed.isNull() | parsed[_CORRUPT].isNotNull() | is_list | ~sql.is_valid_utf8(text)
-    if decode.format is BodyFormat.AVRO:
-        # Spark makes a record of nulls of what it cannot read.
-        fields = _fields(frame)
-        return parsed.isNull() | reduce(lambda one, other: one & other, [parsed[name].isNull() for name in fields])
-    return parsed.isNull()
+    # Of a list, Spark would take the first element and leave the rest out without a word.
+    is_list = sql.ltrim(text).startswith("[")
+    return parsed.isNull() | parsed[_CORRUPT].isNotNull() | is_list | ~sql.is_valid_utf8(text)
 
 
-def _fields(frame: DataFrame) -> list[str]:
-    from pyspark.sql.types import StructType
+def _of_bytes(given: Column, decode: Decode) -> Column:
+    from pyspark.sql.pandas.functions import arrow_udf
+    from pyspark.sql.pandas.types import to_arrow_type
 
-    kind = frame.schema[_PARSED].dataType
-    assert isinstance(kind, StructType), "only records are decoded"
-    return kind.names
+    from apogeemq.spark.pipeline.bodies import avro, protobuf
+    from apogeemq.spark.pipeline.bodies.rows import avro_rows, protobuf_rows
+
+    try:
+        if decode.format is BodyFormat.AVRO:
+            schema = spark_schema(avro.ddl_of(decode.schema))
+            rows = avro_rows(decode.schema, to_arrow_type(schema, timezone="UTC"))
+        else:
+            descriptor_set = Path(decode.schema).read_bytes()
+            schema = spark_schema(protobuf.ddl_of(descriptor_set, decode.message))
+            rows = protobuf_rows(descriptor_set, decode.message, to_arrow_type(schema, timezone="UTC"))
+    except (SchemaUnreadable, OSError) as error:
+        raise ConfigError(f"line {decode.line}: unreadable schema: {error}") from None
+    # Its type hints know only the older way of saying which kind of function it is, at which Spark warns.
+    column: Column = arrow_udf(rows, schema)(given.cast("binary"))  # type: ignore[call-overload]
+    return column

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from apogeemq.errors import ConfigError
 from apogeemq.spark import require_extra
-from apogeemq.spark.pipeline.decoding import needed_packages
 from apogeemq.spark.pipeline.spec import PipelineSpec
 
 if TYPE_CHECKING:
@@ -23,15 +22,13 @@ _PACKAGES: Final = "spark.jars.packages"
 def open_session(spec: PipelineSpec, master: str | None, log_folder: Path, *, shows_ui: bool = False) -> SparkSession:
     """Started here, or the one of `spark-submit`. ConfigError without Spark or Java."""
     require_extra()
-    import pyspark
     from pyspark.errors import PySparkException
 
     from apogeemq.spark.runtime.session import embedded_session
 
     settings = dict(spec.spark_conf)
-    packages = needed_packages(spec, pyspark.__version__)
-    if packages:
-        settings[_PACKAGES] = ",".join(filter(None, (settings.get(_PACKAGES, ""), *packages)))
+    if spec.packages:
+        settings[_PACKAGES] = ",".join(filter(None, (settings.get(_PACKAGES, ""), *spec.packages)))
     try:
         return embedded_session(
             f"apogee pipeline {spec.name}",
@@ -41,7 +38,7 @@ def open_session(spec: PipelineSpec, master: str | None, log_folder: Path, *, sh
             shows_ui=shows_ui,
         )
     except PySparkException as error:
-        with_packages = f" with the packages {settings[_PACKAGES]}" if packages else ""
+        with_packages = f" with the packages {settings[_PACKAGES]}" if spec.packages else ""
         reason = str(error).partition("\n")[0]
         raise ConfigError(f"Spark did not start{with_packages}: {reason} See {log_folder}") from None
 

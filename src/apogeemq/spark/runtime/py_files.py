@@ -19,8 +19,8 @@ import apogeemq
 from apogeemq.errors import ConfigError
 
 NEEDED: Final = ("msgspec", "isal")
-USEFUL: Final = ("uvloop", "lz4", "zstandard")
-"""Without these: a slower event loop, and no bodies compressed in these ways."""
+USEFUL: Final = ("uvloop", "lz4", "zstandard", "fastavro", "google")
+"""Without these: a slower event loop, no bodies compressed in these ways, none in Avro or Protobuf (`google`)."""
 
 _LEFT_OUT: Final = frozenset(("__pycache__", "testing"))
 # Zips with the same content are the same bytes.

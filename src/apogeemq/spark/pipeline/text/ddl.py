@@ -32,6 +32,11 @@ def checked_ddl(text: str) -> list[str]:
     return names
 
 
+def quoted(name: str) -> str:
+    """A name of any characters."""
+    return f"`{name.replace('`', '``')}`"
+
+
 class _Parser:
     def __init__(self, text: str) -> None:
         self._tokens = [(match.lastgroup or "", match[match.lastgroup or 0]) for match in _TOKEN.finditer(text)]
@@ -43,6 +48,8 @@ class _Parser:
             kind, name = self._next("a column")
             if kind not in ("word", "quoted"):
                 raise SchemaUnreadable(f"a column's name was expected where {name!r} stands")
+            if kind == "quoted":
+                name = name.replace("``", "`")
             if name.lower() in (known.lower() for known in names):
                 raise SchemaUnreadable(f"the column {name} is there twice")
             names.append(name)

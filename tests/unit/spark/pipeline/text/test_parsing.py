@@ -19,6 +19,7 @@ from apogeemq.spark.pipeline.spec import (
     Watermark,
 )
 from apogeemq.spark.pipeline.text.parsing import declared_parameters, parse_pipeline
+from tests.shop_messages import AVRO_ORDER, descriptor_set
 
 GOOD = """\
 [pipeline]
@@ -356,20 +357,33 @@ DECODE = with_part('[sources.a.decode]\nmalformed = "keep"\nformat = "{}"\n{}\n'
         ("json", "schema = 3", "11", ".schema", "expected DDL such as 'id STRING, price DOUBLE', or a table of"),
         ("json", 'schema = "a INT"\nmessage = "x"', "12", ".message", "is for protobuf alone"),
         ("avro", 'schema = "{"', "11", ".schema", "not JSON: Expecting property name"),
-        ("avro", 'schema = \'{"type": "recrd"}\'', "11", ".schema", "'recrd' is not a type of Avro"),
+        ("avro", 'schema = \'{"type": "recrd"}\'', "11", ".schema", "{'type': 'recrd'} is not a type of Avro"),
+        (
+            "avro",
+            f"schema = '{AVRO_ORDER}'\noptions = {{ a = 1 }}",
+            "12",
+            ".options",
+            "go to Spark's function for JSON",
+        ),
         ("protobuf", 'schema_file = "good.desc"', "8", "", "message is missing: the full name of the message"),
-        ("protobuf", 'schema_file = "bad.json"\nmessage = "a.Order"', "11", ".schema_file", "bad.json is not a descr"),
-        ("protobuf", 'schema_file = "good.desc"\nmessage = "a.Oder"', "11", ".schema_file", "good.desc has no message"),
+        (
+            "protobuf",
+            'schema_file = "bad.json"\nmessage = "a.Order"',
+            "11",
+            ".schema_file",
+            "not a whole descriptor set",
+        ),
+        ("protobuf", 'schema_file = "good.desc"\nmessage = "Oder"', "11", ".schema_file", "there is no message Oder"),
     ],
 )
 def test_schemas_that_cannot_be_read(form: str, keys: str, line: str, key: str, sentence: str) -> None:
-    files = {"bad.json": b'{"type": "array"}', "good.desc": b"\x0a\x10..shop..Order"}
+    files = {"bad.json": b'{"type": "array"}', "good.desc": descriptor_set()}
     (problem,) = problems(DECODE.format(form, keys), files)
     assert problem.replace("unreadable schema: ", "").startswith(f"{line}: sources.a.decode{key}: {sentence}")
 
 
 def test_schemas_from_files() -> None:
-    files = {"s.ddl": b"a INT\n", "s.avsc": b'{"type": "record", "name": "r", "fields": [{}]}', "s.desc": b"\x0a Order"}
+    files = {"s.ddl": b"a INT\n", "s.avsc": AVRO_ORDER.encode(), "s.desc": descriptor_set()}
     decode = parse(DECODE.format("json", 'schema_file = "s.ddl"'), files).sources["a"].decode
     assert decode is not None and decode.schema == "a INT"
     decode = parse(DECODE.format("avro", 'schema_file = "s.avsc"\nskip_bytes = 5'), files).sources["a"].decode
