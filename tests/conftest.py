@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+from collections.abc import Generator
 
 import hypothesis
 import pytest
@@ -26,6 +28,17 @@ def pytest_configure() -> None:
 
         if str(message_store.__file__).endswith(".py"):
             raise pytest.UsageError(f"{message_store.__file__} is not compiled; see `make compiled`")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, object, object]:
+    """A report parses the source of what failed; early versions of Python 3.11 raise SystemError when a collection of
+    garbage, whose own complaints are parsed as well, comes in between, and that would end the whole run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

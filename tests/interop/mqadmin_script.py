@@ -160,7 +160,7 @@ SCRIPT: tuple[Step, ...] = (
     Step(f"exportPopRecord -c {CLUSTER} -d true"),
     # Static topics.
     Step(f"updateStaticTopic -c {CLUSTER} -t Static -qn 4"),
-    Step("topicRoute -t Static"),
+    Step("topicRoute -t Static", until=rf'"topicQueueMappingByBroker":\s*{{\s*"{BROKER}"'),
     Step(f"remappingStaticTopic -c {CLUSTER} -t Static"),
     Step("updateStaticTopic -c NoSuchCluster -t Static -qn 4"),
     # Maintenance by cluster.

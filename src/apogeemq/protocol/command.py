@@ -16,7 +16,6 @@ BINARY: Final = 1
 FLAG_RESPONSE: Final = 1
 FLAG_ONE_WAY: Final = 2
 
-Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), le=2**15 - 1)]
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 

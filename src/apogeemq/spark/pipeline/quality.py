@@ -37,10 +37,6 @@ class Checks(msgspec.Struct, frozen=True):
         """Rules whose rows leave the view."""
         return [rule for rule in self.rules if rule.action is not Action.COUNT]
 
-    @property
-    def has_dead_letters(self) -> bool:
-        return any(rule.action is Action.DEAD_LETTER for rule in self.rules)
-
 
 def checks_of(spec: PipelineSpec) -> dict[str, Checks]:
     """By view; only of views that have rules."""

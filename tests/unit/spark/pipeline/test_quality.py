@@ -33,5 +33,3 @@ def test_all_rules_of_a_view_are_together() -> None:
     checks = checks_of(pipeline(Malformed.DEAD_LETTER, first, second))["a"]
     assert [rule.name for rule in checks.rules] == [MALFORMED_RULE, "x", "y", "z"]
     assert [rule.name for rule in checks.kept_out] == [MALFORMED_RULE, "z"]
-    assert checks.has_dead_letters
-    assert not checks_of(pipeline(None, first))["a"].has_dead_letters
