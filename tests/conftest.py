@@ -1,4 +1,5 @@
-"""What holds for every test: hypothesis profiles, and skips counted as failures where nobody would read them."""
+"""What holds for every test: hypothesis profiles, which tests stay together when several processes share them, and
+skips counted as failures where nobody would read them."""
 
 from __future__ import annotations
 
@@ -9,6 +10,9 @@ from collections.abc import Generator
 
 import hypothesis
 import pytest
+from xdist.remote import Producer
+
+from tests.sharing_out import FolderScheduling, rank_of
 
 # Wall-clock deadlines measure the machine, not the code: none.
 hypothesis.settings.register_profile("default", deadline=None)
@@ -28,6 +32,15 @@ def pytest_configure() -> None:
 
         if str(message_store.__file__).endswith(".py"):
             raise pytest.UsageError(f"{message_store.__file__} is not compiled; see `make compiled`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # of one process among several
+        items.sort(key=lambda item: rank_of(item.nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FolderScheduling:
+    return FolderScheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
