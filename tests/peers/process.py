@@ -17,9 +17,9 @@ from typing import Self, TypeVar
 
 from tests.peers.netns import NetNamespace
 
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 180.0
 """Java on two busy cores needs several times what it needs alone."""
-STOP_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 180.0
 """Apache's broker takes 15 s to stop on a quiet machine."""
 POLL_INTERVAL_S = 0.05
 _PR_SET_PDEATHSIG = 1

@@ -45,6 +45,14 @@ def _is_long(item: pytest.Item) -> bool:
     return item.path.name not in _ON_APACHE_TOO and APACHES in called_with
 
 
+@pytest.fixture(scope="package", autouse=True)
+def quick_java() -> Iterator[None]:
+    """For every Java that is started here, by whatever: most of them live for seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_TOOL_OPTIONS", " ".join(apache.QUICK_START))
+        yield
+
+
 @pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """`local[2]` with the connector registered. One for all: a process can have only one."""

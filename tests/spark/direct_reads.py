@@ -11,7 +11,7 @@ from typing import Any, cast
 from pyspark.sql.datasource import Filter, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
-from apogeemq.spark.source.batch_reader import PushingBatchReader
+from apogeemq.spark.source.batch_reader import BatchReader
 from apogeemq.spark.source.partition import MessagePartition
 from apogeemq.spark.source.read_options import ReadOptions
 from apogeemq.spark.source.stream_reader import StreamReader
@@ -40,7 +40,7 @@ def bodies(partitions: Iterable[InputPartition], reader: Any) -> Counter[bytes]:
 
 def planned_batch(world: World, filters: Iterable[Filter] = (), /, **given: str) -> tuple[Any, list[MessagePartition]]:
     options = options_of(world, given)
-    reader = PushingBatchReader(options, options.columns)
+    reader = BatchReader(options, options.columns)
     wanted = list(filters)
     assert list(reader.pushFilters(wanted)) == wanted, "Spark has to look at every row again"
     return reader, cast(list[MessagePartition], reader.partitions())

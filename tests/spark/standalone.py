@@ -95,14 +95,24 @@ class Standalone:
 
         Its executors run this Python, unless `env` has another PYSPARK_PYTHON.
         """
+        return self._driver(name, [sys.executable, str(program), *args], env or {})
+
+    def submitted(
+        self, name: str, options: Sequence[str], program: Path, args: Sequence[str], env: Mapping[str, str]
+    ) -> Driver:
+        """The same by `spark-submit`, with these options."""
+        command = [str(_SPARK / "bin" / "spark-submit"), "--master", self.url, *options, str(program), *args]
+        return self._driver(name, command, {"PYSPARK_DRIVER_PYTHON": sys.executable, **env})
+
+    def _driver(self, name: str, command: list[str], env: Mapping[str, str]) -> Driver:
         told = {
             "SPARK_MASTER": self.url,
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join(filter(None, (str(Path.cwd()), os.environ.get("PYTHONPATH")))),
             **self._environment,
-            **(env or {}),
+            **env,
         }
-        return Driver([sys.executable, str(program), *args], name=name, work_dir=self.folder / "drivers", env=told)
+        return Driver(command, name=name, work_dir=self.folder / "drivers", env=told)
 
     def executors(self) -> list[int]:
         """The processes that run tasks now."""

@@ -21,7 +21,7 @@ from tests.spark.worlds import APACHES, OURS, World
 IS_SOAK = bool(os.environ.get("APOGEE_SOAK"))
 MESSAGES = 1_000_000 if IS_SOAK else 30_000
 EPOCH_SIZE = 10_000 if IS_SOAK else 1_000
-ROUNDS = 10 if IS_SOAK else 1
+ROUNDS = 3 if IS_SOAK else 1
 QUEUES_PER_BROKER = 4
 PADDING = 200
 SEED = int(os.environ.get("APOGEE_SEED", "7"))

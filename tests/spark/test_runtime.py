@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from apogeemq.spark.pipeline import submit
+from apogeemq.spark.runtime.py_files import as_archives, write_dependencies, write_package
 from apogeemq.spark.runtime.session import ERRORS_NAME, LOG_NAME, embedded_session, log_folder_of
 from tests.spark import shipped_program
 from tests.spark.standalone import Standalone
@@ -84,3 +86,46 @@ def test_executors_with_nothing_installed_are_sent_what_they_need(
         assert driver.wait(timeout_s=400) == 0, driver.tail()
     assert "sum 499500" in driver.output()
     standalone.wait_until_idle()
+
+
+PIPELINE = """\
+[pipeline]
+name = "submitted"
+checkpoint = "{folder}/checkpoint"
+[params]
+server = {{}}
+[sources.numbers]
+format = "rocketmq"
+options = {{ nameServer = "${{server}}", subscribe = "{topic}", startingOffsets = "earliest" }}
+[steps.counted]
+sql = "SELECT cast(cast(body AS string) AS bigint) AS number FROM numbers"
+[sinks.files]
+from = "counted"
+kind = "parquet"
+path = "{folder}/out"
+"""
+
+
+@pytest.mark.timeout(600)
+def test_a_pipeline_is_submitted_to_executors_with_nothing_installed(
+    world: World, standalone: Standalone, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = world.topic("submitted")
+    world.fill(topic, [b"%d" % number for number in range(1_000)])
+    (tmp_path / "pipeline.toml").write_text(PIPELINE.format(folder=tmp_path, topic=topic))
+    sent = [
+        *("--py-files", str(write_package(tmp_path / "apogeemq.zip"))),
+        *("--archives", as_archives(write_dependencies(tmp_path / "deps"))),
+        *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"),
+        *("--executor-memory", "512m", "--driver-memory", "512m"),
+    ]
+    args = [str(tmp_path / "pipeline.toml"), "--once", "--state", str(tmp_path / "states")]
+    env = {"PYSPARK_PYTHON": make_bare_python(tmp_path / "bare")}
+    for extra, status, text in ((["--param", f"server={world.address}"], 0, '"state":"finished"'), ([], 2, "server")):
+        driver = standalone.submitted("submitted", sent, Path(submit.__file__), args + extra, env)
+        with driver:
+            assert driver.wait(timeout_s=400) == status, driver.tail()
+        assert text in driver.output()
+        standalone.wait_until_idle()
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted(row.number for row in rows) == list(range(1_000))

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 NEEDS_EXTRA: Final = "Spark is not installed: pip install 'apogeemq[spark]'"
-# A reader that takes filters fails every read while this is off.
 FILTER_PUSH_DOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 

@@ -19,6 +19,7 @@ from apogeemq.spark.cold.plan import tasks_of
 from apogeemq.spark.cold.planning import Piece
 from apogeemq.spark.cold.push_down import narrowed
 from apogeemq.spark.cold.scan_options import ScanOptions
+from apogeemq.spark.filters import FilterTaker
 from apogeemq.spark.source.schema import arrow_schema, columns_of, spark_schema
 
 log = logging.getLogger(__name__)
@@ -44,12 +45,12 @@ class StorePartition(InputPartition):
         self.pieces = pieces
 
 
-class StoreReader(DataSourceReader):
+class StoreReader(FilterTaker):
     def __init__(self, options: ScanOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+    def take_filters(self, filters: list[Filter]) -> Iterable[Filter]:
         wanted, rest = narrowed(self._options.wanted, filters)
         self._options = msgspec.structs.replace(self._options, wanted=wanted)
         return rest

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from functools import cache
-from typing import Any, Final
-
-import numpy as np
+from typing import Any
 
 from apogeemq.blocking.background import background_loop
 from apogeemq.errors import ApogeeError, DataLost, ProtocolError
@@ -23,15 +20,6 @@ from apogeemq.spark.source.data_loss import LossRule
 from apogeemq.spark.source.message_filter import MessageFilter
 from apogeemq.spark.source.ranges import OffsetRange
 from apogeemq.spark.source.schema import arrow_schema
-
-_KEPT_BYTES: Final = 16 * 1024 * 1024
-
-
-@cache
-def keep_memory() -> None:
-    """Once a process. The C library takes the largest block that was ever freed as a measure for how much free memory
-    to keep: without one, arrays of each chunk are given back to the system and their pages faulted in again."""
-    np.empty(_KEPT_BYTES, np.uint8)
 
 
 def read_ranges(
@@ -52,7 +40,6 @@ def read_ranges(
     tags = subscription_of("", wanted.tags).tags_set or None
     sizes = PullSizes(is_filtered=not wanted.is_everything)
     feed = ChunkFeed(SlotPuller(cluster_of(connection, group), wanted, sizes), ranges, sizes)
-    keep_memory()
     background = background_loop()
     background.run(feed.start)
     try:

@@ -80,6 +80,8 @@ def embedded_session(
             if not is_local(wanted["spark.master"]):
                 _ship(context, folder, with_dependencies=ships_dependencies)
     spark = SparkSession.builder.appName(app_name).config(map=dict(settings or {})).getOrCreate()
+    if not is_local(spark.sparkContext.master or ""):
+        _show_planners_what_was_sent(spark.sparkContext)
     register(spark)
     return spark
 
@@ -138,3 +140,14 @@ def _ship(context: SparkContext, folder: Path, *, with_dependencies: bool) -> No
     if with_dependencies:
         for path in write_dependencies(folder / "dependencies"):
             context.addArchive(f"{path}#{path.stem}")
+
+
+def _show_planners_what_was_sent(context: SparkContext) -> None:
+    """Streams are planned in Python processes beside the driver, of the executors' Python, to which Spark does not tell
+    what it has sent to the executors; it is in the driver's folder of such files, too."""
+    from pyspark import SparkFiles
+
+    folder = SparkFiles.getRootDirectory()
+    sent = (folder, *(os.path.join(folder, name) for name in context._python_includes or ()))
+    known = context.environment.get("PYTHONPATH", "").split(os.pathsep)
+    context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, dict.fromkeys((*known, *sent))))

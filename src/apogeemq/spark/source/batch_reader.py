@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import Filter, InputPartition
 
 from apogeemq.errors import ConfigError
 from apogeemq.spark.cluster import Cluster, cluster_of
+from apogeemq.spark.filters import FilterTaker
 from apogeemq.spark.source.data_loss import LossRule, within
 from apogeemq.spark.source.offsets import Offsets, named, queue_order
 from apogeemq.spark.source.partition import MessagePartition, partitions_of, read_partition
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(FilterTaker):
     """Reads from the start to the end that the options name, as these are when the query is planned."""
 
     def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
@@ -80,10 +81,7 @@ class BatchReader(DataSourceReader):
         )
         return [one for one in narrowed if one.size > 0]
 
-
-class PushingBatchReader(BatchReader):
-    """The same for sessions in which filters are handed over. Where they are not, Spark refuses such a reader."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        self._pushed = Pushed.read(filters)
+    def take_filters(self, filters: list[Filter]) -> Iterable[Filter]:
+        if self._options.pushes_filters:
+            self._pushed = Pushed.read(filters)
         return filters

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from apogeemq.spark.source.batch_reader import BatchReader, PushingBatchReader
+from apogeemq.spark.source.batch_reader import BatchReader
 from apogeemq.spark.source.read_options import ReadOptions
 from apogeemq.spark.source.schema import columns_of, spark_schema
 from apogeemq.spark.source.stream_reader import StreamReader
@@ -28,9 +28,7 @@ class RocketMQDataSource(DataSource):
         return spark_schema(ReadOptions.read(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = ReadOptions.read(self.options)
-        kind = PushingBatchReader if options.pushes_filters else BatchReader
-        return kind(options, columns_of(schema))
+        return BatchReader(ReadOptions.read(self.options), columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return StreamReader(ReadOptions.read(self.options), columns_of(schema))

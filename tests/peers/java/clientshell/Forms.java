@@ -72,7 +72,8 @@ final class Forms {
         map.put("storeSize", message.getStoreSize());
         map.put("born", message.getBornTimestamp());
         map.put("stored", message.getStoreTimestamp());
-        map.put("properties", message.getProperties());
+        // A copy: a client that delivers the message again writes to its own.
+        map.put("properties", new TreeMap<>(message.getProperties()));
         return map;
     }
 
