@@ -21,7 +21,7 @@ from tests.spark.worlds import APACHES, OURS, World
 IS_SOAK = bool(os.environ.get("APOGEE_SOAK"))
 MESSAGES = 1_000_000 if IS_SOAK else 10_000
 EPOCH_SIZE = 20_000 if IS_SOAK else 2_000
-ROUNDS = 8 if IS_SOAK else 1
+ROUNDS = 4 if IS_SOAK else 1
 QUEUES_PER_BROKER = 4
 PADDING = 1_000  # a batch of rows that does not fill a buffer would wait in it for the next one
 VICTIMS = (DRIVER, EXECUTOR, BROKER)

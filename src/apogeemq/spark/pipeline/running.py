@@ -173,9 +173,11 @@ class _Run:
         kept = [plan.raw[name] for name in self._spec.sources] if len(sinks) + 2 * len(plan.checks) > 1 else []
         for frame in kept:  # what is read twice may have grown meanwhile, and sinks would not agree
             frame.persist()
-        running.add_epoch(epoch, write_views(plan, list(plan.checks), plan.raw, *writers, epoch))
-        for frame in kept:
-            frame.unpersist()
+        try:
+            running.add_epoch(epoch, write_views(plan, list(plan.checks), plan.raw, *writers, epoch))
+        finally:
+            for frame in kept:
+                frame.unpersist()
         checkpoint.end_batch(epoch)
         running.is_active = False
         running.look()
