@@ -28,21 +28,29 @@ _ON_APACHE_TOO = frozenset(("test_batch_source.py", "test_batch_sink.py", "test_
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if os.environ.get("APOGEE_SOAK"):
-        return
+    """Tests on Apache's servers come first: those burn a good part of a core even when nobody asks them anything."""
     here = Path(__file__).parent
-    long = [item for item in items if item.path.parent == here and _is_long(item)]
-    config.hook.pytest_deselected(items=long)
-    items[:] = [item for item in items if item not in long]
+    own = [item for item in items if item.path.parent == here]
+    if not os.environ.get("APOGEE_SOAK"):
+        long = [item for item in own if _is_long(item)]
+        config.hook.pytest_deselected(items=long)
+        own = [item for item in own if item not in long]
+        items[:] = [item for item in items if item not in long]
+    ordered = iter(sorted(own, key=lambda item: not _is_on_apache(item)))
+    items[:] = [next(ordered) if item.path.parent == here else item for item in items]
 
 
 def _is_long(item: pytest.Item) -> bool:
-    if item.path.name in _LONG_MODULES:
-        return True
-    called_with = (
-        item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
-    )
-    return item.path.name not in _ON_APACHE_TOO and APACHES in called_with
+    return item.path.name in _LONG_MODULES or (item.path.name not in _ON_APACHE_TOO and _is_on_apache_too(item))
+
+
+def _is_on_apache_too(item: pytest.Item) -> bool:
+    """One of several runs of a test."""
+    return isinstance(item, pytest.Function) and hasattr(item, "callspec") and APACHES in item.callspec.params.values()
+
+
+def _is_on_apache(item: pytest.Item) -> bool:
+    return _is_on_apache_too(item) or (isinstance(item, pytest.Function) and "apache_world" in item.fixturenames)
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -71,14 +79,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="package")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], World]]:
-    """By kind; each is started when it is first asked for."""
+    """By kind; each is started when it is asked for, and Apache's ended when ours are."""
     started: dict[str, World] = {}
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as apaches:
 
         def get(kind: str) -> World:
+            if kind == OURS and started.pop(APACHES, None) is not None:
+                apaches.close()
             if kind not in started:
                 _need_peers(kind)
-                started[kind] = stack.enter_context(World(kind, tmp_path_factory.mktemp(kind)))
+                world = World(kind, tmp_path_factory.mktemp(kind))
+                started[kind] = (stack if kind == OURS else apaches).enter_context(world)
             return started[kind]
 
         yield get

@@ -15,7 +15,7 @@ from pyspark.sql import functions as sql
 from apogeemq.blocking import PullConsumer, PullOptions, ReceivedMessage
 from tests.peers.process import wait_for
 from tests.spark.messages import messages_of
-from tests.spark.worlds import APACHES, World
+from tests.spark.worlds import World
 
 PATIENT = {"sendTimeoutMs": "30000", "requestTimeoutMs": "30000"}
 
@@ -104,9 +104,8 @@ def test_delayed_messages_come_later(spark: SparkSession, any_world: World) -> N
     assert all(found[number].store_time_ms - found[number].born_time_ms >= 900 for number in range(1, 20, 2))
 
 
-def test_messages_come_at_their_time(spark: SparkSession, worlds: Any) -> None:
-    world: World = worlds(APACHES)
-    world.heal()
+def test_messages_come_at_their_time(spark: SparkSession, apache_world: World) -> None:
+    world = apache_world
     topic, due_ms = world.topic("timed"), int(time.time() * 1000) + 3_000
     rows = numbers(spark, 10).select("body", sql.timestamp_millis(sql.lit(due_ms)).alias("deliver_at"))
     write(rows, world, topic=topic)
