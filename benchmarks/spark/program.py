@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
+from apogeemq.spark.runtime.session import ARROW_OPTIONS
 from benchmarks.spark.jobs import ANSWER, READY, Answer, Copy, CreateKafkaTopic, Job, Read, Stream, Write
 
 CORES = 2
@@ -27,7 +28,7 @@ def session(folder: Path, jars: list[str]) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": _HEAP,
-        "spark.driver.extraJavaOptions": f"-Xms{_HEAP} -Djava.io.tmpdir={folder}",
+        "spark.driver.extraJavaOptions": f"-Xms{_HEAP} -Djava.io.tmpdir={folder} {ARROW_OPTIONS}",
         "spark.local.dir": str(folder / "spark"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.shuffle.partitions": str(CORES),

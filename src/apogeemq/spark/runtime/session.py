@@ -26,6 +26,9 @@ _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Set by `spark-submit`, which has started the JVM."""
 _LOG_FOLDER: Final = "spark.apogeemq.logFolder"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_EXECUTORS_JAVA_OPTIONS: Final = "spark.executor.extraJavaOptions"
+ARROW_OPTIONS: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+"""Arrow's Java library checks every single access otherwise, of rows whose number Spark knows."""
 
 _LOG_SETTINGS: Final = """\
 status = error
@@ -108,7 +111,8 @@ def _settings(app_name: str, master: str, folder: Path, log_level: str, *, shows
         "spark.ui.showConsoleProgress": "false",
         # For plans that a thread makes which knows no session; `register` sets it for the session alone.
         FILTER_PUSH_DOWN: "true",
-        _JAVA_OPTIONS: f'"-Dlog4j2.configurationFile={log_settings.as_uri()}"',
+        _JAVA_OPTIONS: f'"-Dlog4j2.configurationFile={log_settings.as_uri()}" {ARROW_OPTIONS}',
+        _EXECUTORS_JAVA_OPTIONS: ARROW_OPTIONS,
         _LOG_FOLDER: str(folder),
     }
     if is_local(master):
