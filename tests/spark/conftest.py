@@ -14,7 +14,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from apogeemq.blocking import background
+from apogeemq.blocking.background import background_loop
+from apogeemq.client.instance import _instances
+from apogeemq.spark import cluster
 from apogeemq.spark.runtime.session import embedded_session
+from apogeemq.spark.sink import producers
 from tests.peers import apache
 from tests.spark.standalone import Standalone
 from tests.spark.worlds import APACHES, OURS, World
@@ -77,8 +82,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     started.stop()
 
 
+@pytest.fixture(scope="package", autouse=True)
+def own_clients() -> Iterator[None]:
+    """What a driver keeps for its process ends with these tests: others count clients."""
+    yield
+    background_loop().end()
+    for kept in (background, cluster, producers):
+        kept._leave_to_parent()
+    for key in [key for key in _instances if key[0].is_closed()]:  # their servers are gone, and not all had the time
+        del _instances[key]
+
+
 @pytest.fixture(scope="package")
-def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], World]]:
+def worlds(own_clients: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], World]]:
     """By kind; each is started when it is asked for, and Apache's ended when ours are."""
     started: dict[str, World] = {}
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as apaches:
