@@ -35,7 +35,7 @@ def wait_for(
     condition: Callable[[], _T],
     what: str,
     *,
-    timeout_s: float = 60.0,
+    timeout_s: float = 120.0,
     interval_s: float = POLL_INTERVAL_S,
 ) -> _T:
     """Poll `condition` until it is true and return its value; AssertionError naming `what` after `timeout_s`."""
