@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from apogeemq.errors import ConfigError
 from apogeemq.spark.pipeline.epoch_files import EpochFiles
 from apogeemq.spark.pipeline.spec import FILE_KINDS, OutputMode, Sink, SinkKind
+from apogeemq.spark.pipeline.text.ddl import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -142,10 +143,10 @@ def as_messages(frame: DataFrame, id_columns: Sequence[str], *, has_topic: bool)
     if not id_columns:
         place = (*_PLACE_COLUMNS, "topic")
         kept = [name for name in frame.columns if name in own or name in place]
-    columns: list[Column | str] = [sql.col(f"`{name}`") for name in kept]
+    columns: list[Column | str] = [sql.col(quoted(name)) for name in kept]
     if "body" not in frame.columns:
         left = [name for name in frame.columns if name not in own]
         if not left:
             raise ConfigError(f"there is nothing to make a body of: {', '.join(frame.columns)}")
-        columns.append(sql.to_json(sql.struct(*(sql.col(f"`{name}`") for name in left))).alias("body"))
+        columns.append(sql.to_json(sql.struct(*(sql.col(quoted(name)) for name in left))).alias("body"))
     return frame.select(*columns)

@@ -8,8 +8,10 @@ import pytest
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from apogeemq.errors import ConfigError
+from apogeemq.spark.source.batch_reader import BatchReader
 from apogeemq.spark.source.columns import ALL_COLUMNS
 from apogeemq.spark.source.data_source import RocketMQDataSource
+from apogeemq.spark.source.push_down import Pushed
 from apogeemq.spark.source.schema import arrow_schema, columns_of, spark_schema
 
 OPTIONS = {"nameServer": "a:1", "subscribe": "t"}
@@ -57,10 +59,14 @@ def test_readers_travel() -> None:
         assert type(pickle.loads(pickle.dumps(reader))) is type(reader)
 
 
-def test_a_reader_takes_filters_and_is_not_refused_where_spark_hands_none_over() -> None:
+def test_a_reader_takes_filters_unless_told_not_to_and_is_not_refused_where_spark_hands_none_over() -> None:
     from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter
 
     reader = RocketMQDataSource(OPTIONS).reader(spark_schema())
     assert getattr(reader.pushFilters, "__func__", None) is DataSourceReader.pushFilters  # as Spark looks for it
     wanted: list[Filter] = [EqualTo(("topic",), "T")]
-    assert list(reader.pushFilters(wanted)) == wanted
+    for option, is_taken in (("true", True), ("false", False)):
+        reader = RocketMQDataSource({**OPTIONS, "pushFilters": option}).reader(spark_schema())
+        assert list(reader.pushFilters(wanted)) == wanted  # Spark looks at every row again
+        assert isinstance(reader, BatchReader)
+        assert (reader._pushed != Pushed()) == is_taken
