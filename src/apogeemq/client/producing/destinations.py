@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -90,6 +91,13 @@ class Destinations:
             return queue(info.queues, message)
         known_as = msgspec.structs.replace(message, topic=without_namespace(message.topic, namespace))
         return queue([queue_without_namespace(one, namespace) for one in info.queues], known_as)
+
+    async def meet(self, queue: MessageQueue, topic: str, deadline: float) -> None:
+        """A caller's queue may be one of a newer route than is known here: see whether its broker is there by now."""
+        if self._instance.master_of(queue.broker_name) is None:
+            with contextlib.suppress(TimeoutError, NoRoute):  # without an address, `address` says what is missing
+                async with asyncio.timeout_at(deadline):
+                    await self._instance.routes.refresh(topic)
 
     def address(self, queue: MessageQueue) -> str:
         address = self._instance.master_of(queue.broker_name)

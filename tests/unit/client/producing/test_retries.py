@@ -95,6 +95,24 @@ async def test_a_chosen_queue_is_tried_once(tmp_path: Path) -> None:
             await producer.send("T", b"x", queue=it.queue("T", broker="nowhere"))
 
 
+@in_loop
+async def test_a_chosen_queue_may_be_of_a_newer_route(tmp_path: Path) -> None:
+    client = ClientOptions(watches_routes=False)
+    async with cluster(tmp_path) as it, Producer(it.address, group="P", client=client) as producer:
+        await it.make_topic("T", 1)
+        await producer.send("T", b"x")
+        for name in ("broker-b", "broker-c"):
+            await it.add_broker(name)
+            await it.make_topic("T", 1, name)
+            chosen = it.queue("T", broker=name)
+            if name == "broker-b":
+                assert (await producer.send("T", b"x", queue=chosen)).queue == chosen
+            else:
+                await producer.send_one_way(Message("T", b"x"), queue=chosen)
+                while await producer.max_offset(chosen) == 0:
+                    await asyncio.sleep(0.001)
+
+
 @pytest.mark.parametrize(
     ("code", "is_tried_elsewhere"),
     [
