@@ -21,6 +21,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from apogeemq.errors import StorageFailed
 from apogeemq.spark.jobs.archive_ledger import HOURS, RECENT, Ledger, visible_files
 from apogeemq.spark.pipeline.reading import read_pipeline
+from apogeemq.spark.quoting import quoted
 from apogeemq.spark.runtime.session import embedded_session
 
 PARTITIONS: Final = ("topic", "date", "hour")
@@ -126,7 +127,7 @@ def session(name: str, master: str, *, with_delta: bool = False) -> SparkSession
 
 def compact_delta(spark: SparkSession, table: str) -> None:
     """The same for an archive that is a Delta table: Delta's own, which is safe beside readers and writers."""
-    spark.sql(f"OPTIMIZE delta.`{table}`")
+    spark.sql(f"OPTIMIZE delta.{quoted(table)}")
 
 
 # -- choosing ------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from apogeemq.errors import ConfigError
 from apogeemq.spark.pipeline.epoch_files import EpochFiles
 from apogeemq.spark.pipeline.spec import FILE_KINDS, OutputMode, Sink, SinkKind
-from apogeemq.spark.pipeline.text.ddl import quoted
+from apogeemq.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from apogeemq.spark.quoting import quoted
+
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
@@ -21,5 +23,5 @@ def map_in_arrow(
     from pyspark.util import PythonEvalType
 
     mapped = UserDefinedFunction(function, returnType=schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
-    column = mapped(*(sql.col(f"`{name}`") for name in df.columns))
+    column = mapped(*(sql.col(quoted(name)) for name in df.columns))
     return ClassicDataFrame(df._jdf.mapInArrow(column._jc, False, None), df.sparkSession)

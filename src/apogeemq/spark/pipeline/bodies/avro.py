@@ -7,7 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from apogeemq.spark.pipeline.text.ddl import SchemaUnreadable, checked_ddl, quoted
+from apogeemq.spark.pipeline.text.ddl import SchemaUnreadable, checked_ddl
+from apogeemq.spark.quoting import quoted
 
 _PRIMITIVES: Final = {
     "boolean": "BOOLEAN",

@@ -7,7 +7,8 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-from apogeemq.spark.pipeline.text.ddl import SchemaUnreadable, checked_ddl, quoted
+from apogeemq.spark.pipeline.text.ddl import SchemaUnreadable, checked_ddl
+from apogeemq.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor

@@ -32,11 +32,6 @@ def checked_ddl(text: str) -> list[str]:
     return names
 
 
-def quoted(name: str) -> str:
-    """A name of any characters."""
-    return f"`{name.replace('`', '``')}`"
-
-
 class _Parser:
     def __init__(self, text: str) -> None:
         self._tokens = [(match.lastgroup or "", match[match.lastgroup or 0]) for match in _TOKEN.finditer(text)]

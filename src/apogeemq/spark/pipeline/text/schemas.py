@@ -10,6 +10,7 @@ from apogeemq.spark.pipeline.bodies import avro, protobuf
 from apogeemq.spark.pipeline.spec import BodyFormat, Decode, Malformed
 from apogeemq.spark.pipeline.text.ddl import SchemaUnreadable, checked_ddl
 from apogeemq.spark.pipeline.text.tables import TableReader
+from apogeemq.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from apogeemq.spark.pipeline.text.parsing import Surroundings
@@ -87,7 +88,7 @@ def _ddl_text(given: object) -> str:
     if isinstance(given, str) and given.strip():
         return given.strip()
     if isinstance(given, dict) and given and all(isinstance(kind, str) for kind in given.values()):
-        return ", ".join(f"`{name}` {kind}" for name, kind in given.items())
+        return ", ".join(f"{quoted(name)} {kind}" for name, kind in given.items())
     raise SchemaUnreadable("expected DDL such as 'id STRING, price DOUBLE', or a table of names and types")
 
 

@@ -386,6 +386,8 @@ def test_schemas_from_files() -> None:
     files = {"s.ddl": b"a INT\n", "s.avsc": AVRO_ORDER.encode(), "s.desc": descriptor_set()}
     decode = parse(DECODE.format("json", 'schema_file = "s.ddl"'), files).sources["a"].decode
     assert decode is not None and decode.schema == "a INT"
+    decode = parse(DECODE.format("json", 'schema = {"a`b" = "INT"}'), files).sources["a"].decode
+    assert decode is not None and decode.schema == "`a``b` INT"
     decode = parse(DECODE.format("avro", 'schema_file = "s.avsc"\nskip_bytes = 5'), files).sources["a"].decode
     assert decode is not None and decode.skip_bytes == 5
     decode = (
