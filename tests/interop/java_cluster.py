@@ -68,11 +68,15 @@ class Cluster:
             wait_for(lambda: "queueDatas" in self.ask(f"topicRoute -t {topic}"), f"{topic} has a route", timeout_s=90)
             self._routed.add(topic)
 
+    def wait_until_registered(self) -> None:
+        """One of Apache's that comes back is now and then known only ten seconds later, when it registers again."""
+        self._routed.clear()
+        self.wait_for_route(BROKER)
+
     def restart_broker(self, *, kill: bool = False) -> None:
         self.broker.kill() if kill else self.broker.stop()
-        self._routed.clear()
         self.broker.start()
-        self.wait_for_route(BROKER)
+        self.wait_until_registered()
 
 
 @dataclass

@@ -29,6 +29,7 @@ from apogeemq.client import (
     ProducerOptions,
     PullConsumer,
     PullOptions,
+    SendResult,
 )
 from tests.interop.java_cluster import BROKER, Client, Clients, Cluster, Servers, Tools
 from tests.peers import apache
@@ -156,6 +157,7 @@ class World:
         await self.do(broker.kill)
         broker.launch()  # in this thread, which outlives it: the process dies with its thread
         await self.do(broker.wait_until_ready)
+        await self.do(self.cluster.wait_until_registered)
 
 
 class Worlds:
@@ -204,6 +206,16 @@ async def until(condition: Callable[[], bool | Awaitable[bool]], what: str, time
             return
         assert asyncio.get_running_loop().time() < deadline, f"{what}: still not so after {timeout_seconds:g} s"
         await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def queued(producer: Producer, *sent: SendResult) -> None:
+    """Apache's brokers put messages into their queues a moment after they answered."""
+    for result in sent:
+
+        async def is_there(result: SendResult = result) -> bool:
+            return await producer.max_offset(result.queue) > result.queue_offset
+
+        await until(is_there, f"{result.queue} has the message {result.queue_offset}")
 
 
 # -- what comes to our consumers -----------------------------------------------------------------------------

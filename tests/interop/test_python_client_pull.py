@@ -11,15 +11,18 @@ from apogeemq.client import LitePullConsumer, Message, PullStatus, ReceivedMessa
 from apogeemq.errors import OffsetIllegal
 from apogeemq.runtime.clock import now_ms
 from tests.interop.java_cluster import bodies, queue
-from tests.interop.python_world import APACHES_4, World, also_with_4_9, messages, played, texts, until
+from tests.interop.python_world import APACHES_4, World, also_with_4_9, messages, played, queued, texts, until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
 
 async def fill(world: World, topic: str, words: list[str], queues: int = 1) -> None:
     async with world.producer() as producer:
-        for number, message in enumerate(messages(topic, words)):
+        sent = [
             await producer.send(message, queue=world.queue(topic, number % queues))
+            for number, message in enumerate(messages(topic, words))
+        ]
+        await queued(producer, *sent)
 
 
 async def polled(consumer: LitePullConsumer, count: int) -> list[str]:
@@ -121,7 +124,7 @@ async def test_pulls_are_answered_as_javas(world: World) -> None:
     topic = await world.make_topic("pulled", 1)
     async with world.producer() as producer:
         for number in range(6):
-            await producer.send(Message(topic, b"%d" % number, tags="AB"[number % 2]))
+            await queued(producer, await producer.send(Message(topic, b"%d" % number, tags="AB"[number % 2])))
     theirs = await world.do(world.java.pull, world.name("java-pullers"))
     asked = [(0, "*"), (2, "A"), (4, "A || B"), (5, "A"), (6, "*"), (7, "*"), (100, "*"), (0, "C")]
     async with world.puller() as ours:
@@ -142,7 +145,7 @@ async def test_pulls_are_answered_as_javas(world: World) -> None:
 async def test_a_pull_waits_for_a_message(world: World) -> None:
     topic = await world.make_topic("awaited", 1)
     async with world.puller() as ours, world.producer() as producer:
-        await producer.send(topic, b"first")
+        await queued(producer, await producer.send(topic, b"first"))
 
         async def pulled() -> None:
             result = await ours.pull(world.queue(topic), 1, wait_seconds=30)
@@ -159,8 +162,7 @@ async def test_offsets_and_messages_sent_back(world: World) -> None:
     """Offsets we keep are Java's too; what we send back comes again to the group's consumers."""
     topic, group = await world.make_topic("kept", 1), world.name("group")
     async with world.producer() as producer, world.puller(group) as ours:
-        await producer.send(topic, b"returned")
-        await producer.send(topic, b"left")
+        await queued(producer, await producer.send(topic, b"returned"), await producer.send(topic, b"left"))
         result = await ours.pull(world.queue(topic), 0)
         await ours.update_consume_offset(world.queue(topic), 1)
         assert await ours.fetch_consume_offset(world.queue(topic)) == 1

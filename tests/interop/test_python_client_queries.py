@@ -8,7 +8,7 @@ import pytest
 
 from apogeemq.client import Message, MessageQueue, ReceivedMessage
 from tests.interop.java_cluster import queue
-from tests.interop.python_world import World, also_with_4_9, played, until
+from tests.interop.python_world import World, also_with_4_9, played, queued, until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
@@ -53,8 +53,7 @@ async def test_offsets(world: World) -> None:
     topic = await world.make_topic("offsets", 1)
     java = await world.java_producer()
     async with world.producer() as producer:
-        await producer.send(topic, b"first")
-        await producer.send(topic, b"second")
+        await queued(producer, await producer.send(topic, b"first"), await producer.send(topic, b"second"))
         where = world.queue(topic)
         earliest = await producer.earliest_message_time(where)
         for time in (0, earliest, earliest + 1, earliest + 100_000):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -149,10 +149,16 @@ async def test_requests_have_the_same_fields(world: World) -> None:
     first = [asked(tap, RequestCode.PULL_MESSAGE)[0] for tap in (ours, theirs)]
     assert shape(first[0]) == shape(first[1])
     assert {command.language for command in ours.asked} == {"PYTHON"}
-    check_bodies(ours, theirs)
+    check_bodies(ours, theirs, topic)
 
 
-def check_bodies(ours: WireTap, theirs: WireTap) -> None:
+def first_of(locks: Sequence[Command], topic: str) -> dict[str, Any]:
+    """The first request whose queues are of a topic."""
+    bodies: Iterator[dict[str, Any]] = (json.loads(command.body) for command in locks)
+    return next(body for body in bodies if {queue["topic"] for queue in body["mqSet"]} == {topic})
+
+
+def check_bodies(ours: WireTap, theirs: WireTap, topic: str) -> None:
     beats = [[json.loads(command.body) for command in asked(tap, RequestCode.HEART_BEAT)] for tap in (ours, theirs)]
     of_consumers = [[beat for beat in some if beat["consumerDataSet"]] for some in beats]
     for which in (0, -1):  # of the first consumer, and of the ordered one
@@ -162,7 +168,7 @@ def check_bodies(ours: WireTap, theirs: WireTap) -> None:
         (my_data,), (other_data,) = mine["consumerDataSet"], other["consumerDataSet"]
         assert {**my_data, "subscriptionDataSet": []} == {**other_data, "subscriptionDataSet": []}
     for code in (RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ):
-        locks = [json.loads(asked(tap, code)[0].body) for tap in (ours, theirs)]
+        locks = [first_of(asked(tap, code), topic) for tap in (ours, theirs)]
         assert {**locks[0], "clientId": "…"} == {**locks[1], "clientId": "…"}
     batches = [asked(tap, RequestCode.SEND_BATCH_MESSAGE)[0].body for tap in (ours, theirs)]
     assert len(batches[0]) == len(batches[1])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,11 @@ from apogeemq.runtime.atomic_file import read_with_backup, write_atomically
 log = logging.getLogger(__name__)
 
 LOCAL_FOLDER: Final = ".rocketmq_offsets"
+# A broker may not have come yet to an offset it was told so short a time ago, without being asked for an answer.
+_ON_ITS_WAY_SECONDS: Final = 1.0
+
+# (address, group, queue, offset)
+_Tell: TypeAlias = Callable[[str, str, MessageQueue, int], Awaitable[None]]
 
 
 class OffsetStore(Protocol):
@@ -73,6 +78,7 @@ class RemoteOffsets(_Offsets):
         self._instance = instance
         self._group = group
         self._sending: defaultdict[MessageQueue, asyncio.Lock] = defaultdict(asyncio.Lock)  # no offset passes another
+        self._told_at: dict[MessageQueue, float] = {}
 
     async def read(self, queue: MessageQueue) -> int:
         """From the broker; raises an ApogeeError rather than guess when it cannot be asked."""
@@ -81,15 +87,22 @@ class RemoteOffsets(_Offsets):
     async def persist(self) -> None:
         changed, self.changed = self.changed, set()
         try:
-            await asyncio.gather(*(self._persist(queue, self.table[queue]) for queue in changed if queue in self.table))
+            tell = self._instance.calls.update_offset
+            kept = [queue for queue in changed if queue in self.table]
+            self._told_at.update(dict.fromkeys(kept, asyncio.get_running_loop().time()))
+            await asyncio.gather(*(self._persist(queue, self.table[queue], tell) for queue in kept))
         except BaseException:  # cancelled: whoever comes next tells them, once more where they were told
             self.changed |= changed
             raise
 
     async def release(self, queue: MessageQueue) -> None:
-        offset = self.table.get(queue)
-        if offset is not None and queue in self.changed:
-            await self._persist(queue, offset)  # when this is cancelled, the offset is here for the last `persist`
+        """Apache's brokers work on several requests at once: only after an answer is the offset there for the next
+        member to read."""
+        offset, told_at = self.table.get(queue), self._told_at.pop(queue, -_ON_ITS_WAY_SECONDS)
+        is_on_its_way = asyncio.get_running_loop().time() < told_at + _ON_ITS_WAY_SECONDS
+        if offset is not None and (queue in self.changed or is_on_its_way):
+            # When this is cancelled, the offset is here for the last `persist`.
+            await self._persist(queue, offset, self._instance.calls.update_offset_and_wait)
         self.table.pop(queue, None)
         self.changed.discard(queue)
 
@@ -108,10 +121,10 @@ class RemoteOffsets(_Offsets):
         self.table[queue] = offset
         self.changed.discard(queue)
 
-    async def _persist(self, queue: MessageQueue, offset: int) -> None:
+    async def _persist(self, queue: MessageQueue, offset: int, tell: _Tell) -> None:
         try:
             async with self._sending[queue]:
-                await self._instance.calls.update_offset(self._address(queue), self._group, queue, offset)
+                await tell(self._address(queue), self._group, queue, offset)
         except ApogeeError as error:
             if queue in self.table:
                 self.changed.add(queue)  # next time
