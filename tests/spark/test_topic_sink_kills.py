@@ -53,6 +53,7 @@ def play(world: World, standalone: Standalone, folder: Path) -> tuple[Trial, str
             trial.wait_for(partial(is_amid_writes, trial, source, target, before), "an epoch is amid its writes")
             trial.strike(victim, random.randrange(2))
             before = written(world, target)
+        (folder / "hurry").touch()
         trial.wait_until_committed(source, MESSAGES)
         (folder / "stop").touch()
         assert trial.driver.wait(timeout_s=90) == 0, trial.driver.tail()

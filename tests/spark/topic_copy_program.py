@@ -1,7 +1,7 @@
 """A program with a streaming query from a topic to another by the topic sink, for tests that kill it.
 
-Run as: python topic_copy_program.py NAME_SERVER SOURCE TARGET FOLDER EPOCH_SIZE. It ends when FOLDER/stop exists. Rows
-come slowly, so that there is a middle of an epoch to be killed in.
+Run as: python topic_copy_program.py NAME_SERVER SOURCE TARGET FOLDER EPOCH_SIZE. It ends when FOLDER/stop exists. Until
+FOLDER/hurry exists rows come slowly, so that there is a middle of an epoch to be killed in.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,11 +24,12 @@ from tests.spark.archive_program import SETTINGS
 ROWS_AT_ONCE = 100
 
 
-def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def paced(hurry: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
             yield batch.slice(start, ROWS_AT_ONCE)
-            time.sleep(0.1)
+            if not hurry.exists():
+                time.sleep(0.1)
 
 
 def main(name_server: str, source: str, target: str, folder: Path, epoch_size: str) -> None:
@@ -44,7 +46,7 @@ def main(name_server: str, source: str, target: str, folder: Path, epoch_size: s
     sink = TopicSink(spark, options, "", str(folder / "checkpoint" / "sink"))
 
     def write(batch: DataFrame, epoch: int) -> None:
-        sink.write_epoch(map_in_arrow(batch, slowly, batch.schema), epoch)
+        sink.write_epoch(map_in_arrow(batch, partial(paced, folder / "hurry"), batch.schema), epoch)
         print("epoch", epoch, sink.last_result, flush=True)
 
     query = rows.writeStream.foreachBatch(write).option("checkpointLocation", str(folder / "checkpoint")).start()
