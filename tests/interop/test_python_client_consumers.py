@@ -186,6 +186,7 @@ async def test_offsets_outlive_consumers(world: World) -> None:
         await producer.send(topic, b"one more", queue=world.queue(topic, 1))
         theirs = await world.java_reader(group, topic)
         assert [message["body"] for message in await world.do(theirs.received, 1)] == ["one more"]
+        await world.settled(topic, group, theirs)
         await world.do(theirs.stop)
         await producer.send(topic, b"and one", queue=world.queue(topic, 1))
         async with reading(world.consumer(group, topic)) as inbox:

@@ -13,6 +13,9 @@ from apogeemq.client.producing.producer import Producer
 from apogeemq.errors import NoRoute, StorageFailed
 from apogeemq.model.groups import GroupConfig
 from apogeemq.model.queues import MessageQueue
+from apogeemq.protocol.codes import RequestCode
+from apogeemq.protocol.command import Command
+from apogeemq.transport.channel import Channel
 from tests.unit.client.cluster import cluster, eventually
 from tests.unit.event_loop import in_loop
 
@@ -202,6 +205,41 @@ async def test_a_commit_is_kept_when_it_returns_also_backwards(tmp_path: Path) -
     await local_ones.commit({FIRST: 5})
     await local_ones.commit({FIRST: 3})
     assert await (await loaded(tmp_path)).read(FIRST) == 3
+
+
+@in_loop
+async def test_the_first_offset_of_a_topic_comes_alone(tmp_path: Path) -> None:
+    """Two that come at once would each make a table for the group and the topic, in Apache's brokers."""
+    async with cluster(tmp_path) as it, Producer(it.address, group="P") as producer:
+        await it.make_topic("T", 4)
+        await producer.send("T", b"x")
+        it.state.groups.put(GroupConfig(group_name="G"), it.state.now_ms())
+        offsets = RemoteOffsets(producer._running, "G")
+        for number in range(4):
+            offsets.update(it.queue("T", number), number)
+        dispatcher = it.brokers["broker-a"].server.dispatcher
+        handler, go_on = dispatcher.handlers[RequestCode.UPDATE_CONSUMER_OFFSET], asyncio.Event()
+        came: list[bool] = []  # whether they want no answer
+
+        async def answer_late(channel: Channel, command: Command) -> bytes:
+            await go_on.wait()
+            answer = handler(channel, command)
+            assert isinstance(answer, bytes)
+            return answer
+
+        def hold(channel: Channel, command: Command) -> asyncio.Future[bytes]:
+            came.append(command.is_one_way)
+            return asyncio.ensure_future(answer_late(channel, command))
+
+        dispatcher.register(RequestCode.UPDATE_CONSUMER_OFFSET, hold)
+        persisting = asyncio.ensure_future(offsets.persist())
+        await eventually(lambda: came)
+        await producer.send("T", b"x")  # by the same connection: the others would have come before
+        assert came == [False]
+        go_on.set()
+        await persisting
+        await eventually(lambda: it.committed("G", "T") == {0: 0, 1: 1, 2: 2, 3: 3})
+        assert came == [False, True, True, True]
 
 
 @in_loop
