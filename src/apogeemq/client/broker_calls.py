@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -95,6 +96,9 @@ class BrokerCalls:
         self._reached_at = reached_at
         self._pulled_at = pulled_at or reached_at
         self._without_lite_pull: set[str] = set()
+        # Of brokers' addresses, groups and topics: where an offset was told, and where the first one is.
+        self._offsets_begun: set[tuple[str, str, str]] = set()
+        self._beginning_offsets: defaultdict[tuple[str, str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     # -- messages --------------------------------------------------------------------------------------------
 
@@ -195,17 +199,34 @@ class BrokerCalls:
         return _number(self._checked(answer, address), "offset", address)
 
     async def update_offset(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
-        header = headers.UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset, queue.broker_name)
-        await self._pool.one_way(
-            self._reached_at(address),
-            RequestCode.UPDATE_CONSUMER_OFFSET,
-            write_fields(header),
-            timeout_seconds=self._timeout_seconds,
-        )
+        """Told without waiting for an answer, but for the first."""
+        if not await self._is_first_offset(address, group, queue, offset):
+            await self._pool.one_way(
+                self._reached_at(address),
+                RequestCode.UPDATE_CONSUMER_OFFSET,
+                _offset_fields(group, queue, offset),
+                timeout_seconds=self._timeout_seconds,
+            )
 
     async def update_offset_and_wait(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
-        header = headers.UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset, queue.broker_name)
-        await self._ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, write_fields(header))
+        if not await self._is_first_offset(address, group, queue, offset):
+            await self._ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, _offset_fields(group, queue, offset))
+
+    async def _is_first_offset(self, address: str, group: str, queue: MessageQueue, offset: int) -> bool:
+        """Whether it was, and is kept now. Of the first offsets of a group and a topic that come at the same time,
+        Apache's brokers keep one and lose the others; so the first comes alone."""
+        place = (address, group, queue.topic)
+        if place in self._offsets_begun:
+            return False
+        async with self._beginning_offsets[place]:
+            if place in self._offsets_begun:
+                return False
+            try:
+                await self._ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, _offset_fields(group, queue, offset))
+            finally:  # whoever waits need not wait as long again
+                self._offsets_begun.add(place)
+                del self._beginning_offsets[place]
+        return True
 
     async def max_offset(self, address: str, queue: MessageQueue) -> int:
         return await self._queue_number(address, RequestCode.GET_MAX_OFFSET, queue, "offset")
@@ -339,6 +360,10 @@ def _number(answer: Command, field: str, address: str) -> int:
         return int(answer.fields()[field])
     except (KeyError, ValueError):
         raise ProtocolError(f"{address} answered without the number {field}") from None
+
+
+def _offset_fields(group: str, queue: MessageQueue, offset: int) -> dict[str, str]:
+    return write_fields(headers.UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset, queue.broker_name))
 
 
 def _lock_body(group: str, client_id: str, queues: list[MessageQueue]) -> bytes:

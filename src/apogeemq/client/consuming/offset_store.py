@@ -79,8 +79,6 @@ class RemoteOffsets(_Offsets):
         self._group = group
         self._sending: defaultdict[MessageQueue, asyncio.Lock] = defaultdict(asyncio.Lock)  # no offset passes another
         self._told_at: dict[MessageQueue, float] = {}
-        self._begun: set[tuple[str, str]] = set()  # brokers and topics for which an offset was told
-        self._beginning: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def read(self, queue: MessageQueue) -> int:
         """From the broker; raises an ApogeeError rather than guess when it cannot be asked."""
@@ -118,32 +116,19 @@ class RemoteOffsets(_Offsets):
                 raise result
 
     async def _commit(self, queue: MessageQueue, offset: int) -> None:
-        await self._tell_in_turn(queue, offset, self._instance.calls.update_offset_and_wait)
+        async with self._sending[queue]:
+            await self._instance.calls.update_offset_and_wait(self._address(queue), self._group, queue, offset)
         self.table[queue] = offset
         self.changed.discard(queue)
 
     async def _persist(self, queue: MessageQueue, offset: int, tell: _Tell) -> None:
         try:
-            await self._tell_in_turn(queue, offset, tell)
+            async with self._sending[queue]:
+                await tell(self._address(queue), self._group, queue, offset)
         except ApogeeError as error:
             if queue in self.table:
                 self.changed.add(queue)  # next time
             log.warning("offset %d of %s is not kept yet: %s", offset, queue, error)
-
-    async def _tell_in_turn(self, queue: MessageQueue, offset: int, tell: _Tell) -> None:
-        """Of the first offsets of a group and a topic that come at the same time, Apache's brokers keep one and lose
-        the others; so the first comes alone."""
-        address, place = self._address(queue), (queue.broker_name, queue.topic)
-        async with self._sending[queue]:
-            if place not in self._begun:
-                async with self._beginning[place]:
-                    if place not in self._begun:
-                        try:
-                            await self._instance.calls.update_offset_and_wait(address, self._group, queue, offset)
-                        finally:
-                            self._begun.add(place)
-                        return
-            await tell(address, self._group, queue, offset)
 
     def _address(self, queue: MessageQueue) -> str:
         address = self._instance.routes.address(queue.broker_name)
