@@ -200,7 +200,7 @@ class BrokerCalls:
 
     async def update_offset(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
         """Told without waiting for an answer, but for the first."""
-        if not await self._is_first_offset(address, group, queue, offset):
+        if not await self._told_as_first(address, group, queue, offset):
             await self._pool.one_way(
                 self._reached_at(address),
                 RequestCode.UPDATE_CONSUMER_OFFSET,
@@ -209,12 +209,12 @@ class BrokerCalls:
             )
 
     async def update_offset_and_wait(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
-        if not await self._is_first_offset(address, group, queue, offset):
+        if not await self._told_as_first(address, group, queue, offset):
             await self._ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, _offset_fields(group, queue, offset))
 
-    async def _is_first_offset(self, address: str, group: str, queue: MessageQueue, offset: int) -> bool:
-        """Whether it was, and is kept now. Of the first offsets of a group and a topic that come at the same time,
-        Apache's brokers keep one and lose the others; so the first comes alone."""
+    async def _told_as_first(self, address: str, group: str, queue: MessageQueue, offset: int) -> bool:
+        """Tells it if it is the first, and says whether it was. Of the first offsets of a group and a topic that come
+        at the same time, Apache's brokers keep one and lose the others; so the first comes alone."""
         place = (address, group, queue.topic)
         if place in self._offsets_begun:
             return False
