@@ -19,7 +19,7 @@ from apogeemq.client.answers import ClientAnswers
 from apogeemq.client.broker_calls import BrokerCalls
 from apogeemq.client.options import ClientOptions
 from apogeemq.client.route_cache import RouteCache
-from apogeemq.errors import ApogeeError, WrongState
+from apogeemq.errors import ApogeeError, NoRoute, WrongState
 from apogeemq.model.topics import MASTER_ID
 from apogeemq.protocol.bodies.heartbeat import ConsumerData, Heartbeat
 from apogeemq.protocol.signing import signed
@@ -228,6 +228,16 @@ class ClientInstance:
 
     def master_of(self, broker_name: str) -> str | None:
         return self.routes.address(broker_name, MASTER_ID, only_this=True)
+
+    async def find_master(self, broker_name: str, topic: str) -> str:
+        """Of a broker that serves a topic; one that is not known may be in a newer route. Raises NoRoute."""
+        found = self.master_of(broker_name)
+        if found is None:
+            await (self.routes.get(topic) if self.routes.known(topic) is None else self.routes.refresh(topic))
+            found = self.master_of(broker_name)
+        if found is None:
+            raise NoRoute(f"the broker {broker_name} has no master that is known")
+        return found
 
     def _mapped(self, address: str) -> str:
         return self.options.address_map.get(address, address)

@@ -167,15 +167,7 @@ class TopicQueries:
         return MessageQueue(queue.broker_name, queue.queue_id, with_namespace(queue.topic, namespace))
 
     async def _master(self, queue: MessageQueue) -> str:
-        instance = self._running
-        found = instance.master_of(queue.broker_name)
-        if found is None:
-            is_known = instance.routes.known(queue.topic) is not None
-            await (instance.routes.refresh(queue.topic) if is_known else instance.routes.get(queue.topic))
-            found = instance.master_of(queue.broker_name)
-        if found is None:
-            raise NoRoute(f"the broker {queue.broker_name} has no master that is known", RouteCause.BROKER_UNKNOWN)
-        return found
+        return await self._running.find_master(queue.broker_name, queue.topic)
 
     # -- messages --------------------------------------------------------------------------------------------
 

@@ -92,12 +92,13 @@ class Destinations:
         known_as = msgspec.structs.replace(message, topic=without_namespace(message.topic, namespace))
         return queue([queue_without_namespace(one, namespace) for one in info.queues], known_as)
 
-    async def meet(self, queue: MessageQueue, topic: str, deadline: float) -> None:
-        """A caller's queue may be one of a newer route than is known here: see whether its broker is there by now."""
-        if self._instance.master_of(queue.broker_name) is None:
-            with contextlib.suppress(TimeoutError, NoRoute):  # without an address, `address` says what is missing
-                async with asyncio.timeout_at(deadline):
-                    await self._instance.routes.refresh(topic)
+    async def look_for_broker(self, queue: MessageQueue, topic: str, deadline: float) -> None:
+        """A caller's queue may be one of a newer route than is known here."""
+        if self._instance.master_of(queue.broker_name) is not None:  # as nearly always; a timeout has its price
+            return
+        with contextlib.suppress(TimeoutError, NoRoute):  # without a master, `address` says that there is none
+            async with asyncio.timeout_at(deadline):
+                await self._instance.find_master(queue.broker_name, topic)
 
     def address(self, queue: MessageQueue) -> str:
         address = self._instance.master_of(queue.broker_name)

@@ -105,7 +105,7 @@ class Sending:
             info = await destinations.queues(outgoing.topic, deadline)
         if queue is not None or message.sharding_key:
             chosen = destinations.chosen(queue, message, info)
-            await destinations.meet(chosen, outgoing.topic, deadline)
+            await destinations.look_for_broker(chosen, outgoing.topic, deadline)
         else:
             chosen = destinations.next(outgoing.topic, info)
         outgoing.header.queue_id, outgoing.header.broker_name = chosen.queue_id, chosen.broker_name
@@ -162,7 +162,7 @@ class Sending:
         return error.code in self._options.retry_codes if isinstance(error, RemoteRefused) else error.retriable
 
     async def _attempt_once(self, outgoing: Outgoing, queue: MessageQueue, deadline: float) -> SendResult:
-        await self._destinations.meet(queue, outgoing.topic, deadline)
+        await self._destinations.look_for_broker(queue, outgoing.topic, deadline)
         try:
             return await self._attempt(outgoing, queue, deadline)
         except ApogeeError as error:
