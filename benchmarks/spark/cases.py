@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from benchmarks.rows import Row, Target
@@ -14,6 +16,7 @@ from benchmarks.spark.contenders import Contenders, Topic
 from benchmarks.spark.jobs import Action
 from benchmarks.spark.measuring import BATCH_TIME, EFFICIENCY, QUERY_TIME, RATE, alternated, figures, rows_of
 from benchmarks.spark.sides import SIDES, Side
+from benchmarks.under_load import warm_up
 
 SIZES = (200, 1024)
 
@@ -22,7 +25,6 @@ WRITE_TARGETS = {RATE: Target(at_least=1.0)}
 SMALL_BATCH_TARGETS = {BATCH_TIME: Target(at_most=2.0)}
 FLAT = {EFFICIENCY: Target(at_least=0.8)}
 
-_WARM_UPS = 3
 # The columns of ours that Kafka's source has, too.
 _SAME_COLUMNS = "topic,queue_id,queue_offset,keys,body,store_timestamp"
 _SMALL_BATCH = 800
@@ -99,16 +101,17 @@ def _filled(contenders: Contenders, settings: Settings, say: Say, size: int) -> 
 def writes(contenders: Contenders, settings: Settings, say: Say, *, size: int) -> Iterator[Row]:
     """Rows made by Spark into a topic of eight queues; afterwards every one must be there."""
     case, rows = f"batch write, {size} B", AMOUNTS[settings.quick].written[size]
-    topic = Topic(f"bench-written-{size}", size, rows * (settings.rounds + _WARM_UPS))
+    topic, written = Topic(f"bench-written-{size}", size, 0), Counter[Side]()
     for side in SIDES:
         contenders.create(side, topic)
 
     def measure(side: Side) -> dict[str, float]:
+        written[side] += rows
         return figures(rows, contenders.run(side, contenders.write(side, topic, rows)))
 
     yield from _compared(settings, say, case, measure, WRITE_TARGETS)
     for side in SIDES:
-        contenders.check_count(side, topic)
+        contenders.check_count(side, topic._replace(rows=written[side]))
 
 
 def small_batches(contenders: Contenders, settings: Settings, say: Say) -> Iterator[Row]:
@@ -153,6 +156,8 @@ def _grown(
         topic = topics[name]
         return figures(topic.rows, contenders.run("ours", contenders.read("ours", topic, "noop")))
 
+    say(f"{case}: warming up")
+    warm_up(partial(measure, "small"), settings, EFFICIENCY)
     yield from rows_of(case, other, FLAT, alternated(settings, say, case, ("large", "small"), measure))
 
 
@@ -160,11 +165,10 @@ def _compared(
     settings: Settings,
     say: Say,
     case: str,
-    measure: Callable[[Side], Mapping[str, float]],
+    measure: Callable[[Side], dict[str, float]],
     targets: Mapping[str, Target],
 ) -> Iterator[Row]:
-    for number in range(_WARM_UPS):
-        say(f"{case}: warming up, {number + 1} of {_WARM_UPS}")
-        for side in SIDES:
-            measure(side)
+    for side in SIDES:
+        say(f"{case}: warming up {side}")
+        warm_up(partial(measure, side), settings, EFFICIENCY)
     yield from rows_of(case, "Kafka's source", targets, alternated(settings, say, case, SIDES, measure))

@@ -11,7 +11,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.types import StructType
 
 from apogeemq.errors import StorageFailed
-from apogeemq.spark.allocator import keep_large_blocks
 from apogeemq.spark.cold.folder import OpenFile, opened
 from apogeemq.spark.cold.log_rows import LogRows
 from apogeemq.spark.cold.piece_scan import PieceScan
@@ -21,6 +20,7 @@ from apogeemq.spark.cold.push_down import narrowed
 from apogeemq.spark.cold.scan_options import ScanOptions
 from apogeemq.spark.filters import FilterTaker
 from apogeemq.spark.source.schema import arrow_schema, columns_of, spark_schema
+from apogeemq.spark.worker_memory import settle_worker
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class StoreReader(FilterTaker):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, StorePartition):
             return  # Spark's own, when there is nothing to read
-        keep_large_blocks()
+        settle_worker()
         options = self._options
         checks_crc = options.checks_crc and "body" in self._columns
         rows = LogRows(arrow_schema(self._columns), options.wanted, options.broker, checks_crc=checks_crc)

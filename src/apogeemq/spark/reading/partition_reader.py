@@ -9,7 +9,6 @@ from typing import Any
 from apogeemq.blocking.background import background_loop
 from apogeemq.errors import ApogeeError, DataLost, ProtocolError
 from apogeemq.filter.subscriptions import subscription_of
-from apogeemq.spark.allocator import keep_large_blocks
 from apogeemq.spark.cluster import cluster_of
 from apogeemq.spark.connection import Connection
 from apogeemq.spark.reading.chunks import Chunk, ChunkFeed
@@ -20,6 +19,7 @@ from apogeemq.spark.source.data_loss import LossRule
 from apogeemq.spark.source.message_filter import MessageFilter
 from apogeemq.spark.source.ranges import OffsetRange
 from apogeemq.spark.source.schema import arrow_schema
+from apogeemq.spark.worker_memory import settle_worker
 
 
 def read_ranges(
@@ -35,7 +35,7 @@ def read_ranges(
 
     Raises DataLost, unless told to go on; ApogeeError when a broker does not answer, for all attempts.
     """
-    keep_large_blocks()
+    settle_worker()
     schema, rule = arrow_schema(columns), LossRule(fails_on_data_loss)
     tags = subscription_of("", wanted.tags).tags_set or None
     sizes = PullSizes(is_filtered=not wanted.is_everything)

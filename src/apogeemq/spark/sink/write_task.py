@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from apogeemq.blocking.background import background_loop
 from apogeemq.client import Producer
-from apogeemq.spark.allocator import keep_large_blocks
 from apogeemq.spark.sink.columns import SinkColumns
 from apogeemq.spark.sink.ids import Ids
 from apogeemq.spark.sink.requests import Request, requests_of
 from apogeemq.spark.sink.rows import RowEncoder
 from apogeemq.spark.sink.sending import Guard, Sender
 from apogeemq.spark.sink.write_options import WriteOptions
+from apogeemq.spark.worker_memory import settle_worker
 
 
 class Written(NamedTuple):
@@ -27,7 +27,7 @@ class WriteTask:
     """Encodes in the caller's thread while the loop of the process sends. Use it in `with`."""
 
     def __init__(self, producer: Producer, options: WriteOptions, columns: SinkColumns, guard: Guard) -> None:
-        keep_large_blocks()
+        settle_worker()
         self._options = options
         self._encoder = RowEncoder(columns, options)
         self._guard = guard
