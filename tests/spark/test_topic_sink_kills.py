@@ -1,4 +1,4 @@
-"""From topic to topic, each message once, while drivers, executors and brokers are killed in mid-epoch."""
+"""From topic to topic, each message once, while all that a query needs is killed in mid-epoch, one after another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.spark import topic_copy_program
 from tests.spark.messages import messages_of
 from tests.spark.standalone import Driver, Standalone
-from tests.spark.trial import BROKER, DRIVER, EXECUTOR, Trial
+from tests.spark.trial import VICTIMS, Trial
 from tests.spark.worlds import APACHES, OURS, World
 
 IS_SOAK = bool(os.environ.get("APOGEE_SOAK"))
@@ -24,7 +24,6 @@ EPOCH_SIZE = 20_000 if IS_SOAK else 2_000
 ROUNDS = 4 if IS_SOAK else 1
 QUEUES_PER_BROKER = 4
 PADDING = 1_000  # a batch of rows that does not fill a buffer would wait in it for the next one
-VICTIMS = (DRIVER, EXECUTOR, BROKER)
 SEED = int(os.environ.get("APOGEE_SEED", "7"))
 
 
@@ -32,10 +31,11 @@ def written(world: World, target: str) -> int:
     return sum(world.max_offsets(target).values())
 
 
-def is_amid_writes(trial: Trial, source: str, target: str, before: int) -> bool:
-    """Whether the epoch in flight has written some of its messages and not all, and some since the last blow."""
-    done, now = trial.checkpoint.committed_count(source), written(trial.world, target)
-    return max(done, before) < now < done + EPOCH_SIZE * 3 // 4
+def is_amid_writes(trial: Trial, source: str, target: str, last: int) -> bool:
+    """Whether the epoch in flight, a later one than the last that was struck, has written some of its messages and not
+    all."""
+    epoch, done = trial.checkpoint.in_flight(), trial.checkpoint.committed_count(source)
+    return epoch is not None and epoch > last and done < written(trial.world, target) < done + EPOCH_SIZE * 3 // 4
 
 
 def play(world: World, standalone: Standalone, folder: Path) -> tuple[Trial, str]:
@@ -48,11 +48,11 @@ def play(world: World, standalone: Standalone, folder: Path) -> tuple[Trial, str
         return standalone.driver(f"{world.kind}-copy-{next(lives)}", Path(topic_copy_program.__file__), args)
 
     with Trial(world, standalone, make_driver, folder / "checkpoint") as trial:
-        before = 0
+        last = -1
         for victim in [victim for _ in range(ROUNDS) for victim in random.sample(VICTIMS, len(VICTIMS))]:
-            trial.wait_for(partial(is_amid_writes, trial, source, target, before), "an epoch is amid its writes")
+            trial.wait_for(partial(is_amid_writes, trial, source, target, last), "an epoch is amid its writes")
+            last = trial.checkpoint.last_committed() + 1
             trial.strike(victim, random.randrange(2))
-            before = written(world, target)
         (folder / "hurry").touch()
         trial.wait_until_committed(source, MESSAGES)
         (folder / "stop").touch()
