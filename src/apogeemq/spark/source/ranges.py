@@ -10,8 +10,11 @@ from typing import Final, NamedTuple
 from apogeemq.errors import ConfigError
 from apogeemq.model.queues import MessageQueue
 
-# A task costs about 20 ms of CPU time, most of it Spark's own, and takes 3 µs a message: smaller ranges share one.
-JOIN_BELOW: Final = 50_000
+# A task costs about 20 ms of CPU time, most of it Spark's own, and takes 3 µs a message: smaller ranges share one. That
+# goes further where tasks are many: few are not made fewer, as what follows the read may take longer than the read.
+_TASK_AT_LEAST: Final = 10_000
+_ONE_OF_MANY_AT_LEAST: Final = 50_000
+_FEW_TASKS: Final = 8
 MAX_PARTITIONS: Final = 100_000
 
 
@@ -82,7 +85,7 @@ def limited_bytes(
 
 
 def planned(
-    ranges: Iterable[OffsetRange], min_partitions: int = 1, max_records: int | None = None, join_below: int = JOIN_BELOW
+    ranges: Iterable[OffsetRange], min_partitions: int = 1, max_records: int | None = None
 ) -> list[tuple[OffsetRange, ...]]:
     """What each task reads.
 
@@ -90,11 +93,17 @@ def planned(
     there are messages. Otherwise a queue is one partition, and those of few messages share one.
     """
     pieces = _cut([one for one in ranges if one.size > 0], min_partitions, max_records)
+    join_below = worth_a_task(sum(piece.size for piece in pieces))
     large = [piece for piece in pieces if piece.size >= join_below]
     small = [piece for piece in pieces if piece.size < join_below]
     bin_count = max(min_partitions - len(large), -(-sum(piece.size for piece in small) // join_below))
     joined = _joined(small, bin_count, max_records)
     return sorted([*((piece,) for piece in large), *joined])
+
+
+def worth_a_task(message_count: int) -> int:
+    """How many messages, of all that there are, deserve a task of their own."""
+    return min(max(message_count // _FEW_TASKS, _TASK_AT_LEAST), _ONE_OF_MANY_AT_LEAST)
 
 
 def _cut(ranges: Sequence[OffsetRange], min_partitions: int, max_records: int | None) -> list[OffsetRange]:

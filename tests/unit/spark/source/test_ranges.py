@@ -83,17 +83,12 @@ def test_limited_bytes_are_about_the_limit_and_go_on(sizes: list[int], max_bytes
 # -- partitions ----------------------------------------------------------------------------------------------
 
 
-@given(
-    SIZES,
-    st.integers(1, 60),
-    st.none() | st.integers(100, 30_000),
-    st.sampled_from([1, 100, 10_000, 1_000_000]),
-)
+@given(SIZES, st.integers(1, 60), st.none() | st.integers(100, 30_000))
 def test_partitions_cover_everything_once_and_keep_to_the_limits(
-    sizes: list[int], min_partitions: int, max_records: int | None, join_below: int
+    sizes: list[int], min_partitions: int, max_records: int | None
 ) -> None:
     ranges = ranges_of(sizes)
-    tasks = planned(ranges, min_partitions, max_records, join_below)
+    tasks = planned(ranges, min_partitions, max_records)
     total = sum(sizes)
     for pieces in offsets([piece for task in tasks for piece in task]).values():
         assert all(one[1] == next_one[0] for one, next_one in pairwise(pieces))
@@ -132,6 +127,11 @@ def test_a_large_queue_is_one_task_and_cut_where_asked() -> None:
     assert planned(ranges) == [(one,) for one in ranges]
     assert [task[0].size for task in planned(ranges, min_partitions=4)] == [50_000] * 4
     assert [task[0].size for task in planned(ranges, max_records=40_000)] == [33_333, 33_333, 33_334] * 2
+
+
+@pytest.mark.parametrize(("queues", "size", "tasks"), [(8, 100, 1), (8, 5_000, 4), (64, 3_000, 8), (64, 15_000, 20)])
+def test_tasks_are_few_before_they_are_large(queues: int, size: int, tasks: int) -> None:
+    assert len(planned(ranges_of([size] * queues))) == tasks
 
 
 def test_too_many_partitions_are_refused() -> None:
