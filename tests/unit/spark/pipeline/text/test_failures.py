@@ -18,10 +18,35 @@ Return Message: Traceback (most recent call last):
 py4j.Py4JException: An exception was raised by the Python Proxy. SQLSTATE: XXKST
 """
 
+JAVA = """\
+An error occurred while calling o113.save.
+: {first}
+\tat org.apache.derby.impl.jdbc.Util.generateCsSQLException(Util.java:230)
+Caused by: ERROR XJ004: Database 'absent' not found.
+\t... 57 more
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
+        (
+            JAVA.format(first="java.sql.SQLException: Database 'absent' not found."),
+            "SQLException: Database 'absent' not found.",
+        ),
+        (JAVA.format(first="java.lang.NullPointerException"), "NullPointerException"),
+        (
+            PROXY.format(last=f"py4j.protocol.Py4JJavaError: {JAVA.format(first='java.io.IOException: no space')}"),
+            "IOException: no space",
+        ),
+        (
+            JAVA.format(
+                first="org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 7.0 failed 4 "
+                "times, most recent failure: Lost task 0.3 in stage 7.0 (TID 9) (127.0.0.1 executor driver): "
+                "java.sql.BatchUpdateException: there is such a row"
+            ),
+            "BatchUpdateException: there is such a row",
+        ),
         (PROXY.format(last="apogeemq.errors.DataLost: offsets 3 to 7 are gone"), "offsets 3 to 7 are gone"),
         (PROXY.format(last="ValueError: not a number"), "ValueError: not a number"),
         (
