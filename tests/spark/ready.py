@@ -20,3 +20,10 @@ def run_ready(spark: SparkSession, name: str, state: Path, **parameters: str) ->
     status = run_pipeline(spec, spark, StateFolder(state))
     assert status.state is State.FINISHED, status.error
     return status
+
+
+def forget_last_epoch(state: Path) -> None:
+    """As a crash right after all of it was written: it is done again by the next run."""
+    last = max(state.rglob("commits/[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()
+    last.with_name(f".{last.name}.crc").unlink()

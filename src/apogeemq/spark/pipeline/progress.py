@@ -41,7 +41,7 @@ class EpochCounts(msgspec.Struct, frozen=True):
 
 class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    sinks: Mapping[str, int] = {}  # rows written since the start, by sink
+    sinks: Mapping[str, int] = {}  # rows written since the start, by sink that counts them
     epoch: int = -1
     epochs: int = 0
     rows: int = 0  # read since the start

@@ -27,7 +27,7 @@ from apogeemq.spark.pipeline.progress import (
 )
 from apogeemq.spark.pipeline.quality import ID
 from apogeemq.spark.pipeline.sessions import prepared
-from apogeemq.spark.pipeline.sinks import ShowTable, TopicWriter, Writer, make_writer
+from apogeemq.spark.pipeline.sinks import COUNTED_KINDS, ShowTable, TopicWriter, Writer, make_writer
 from apogeemq.spark.pipeline.spec import PipelineSpec, Sink
 from apogeemq.spark.pipeline.status import StateFolder
 from apogeemq.spark.pipeline.text.failures import failure_text
@@ -223,7 +223,7 @@ class _RunningQuery:
         self.failure: str | None = None
         self.status = QueryStatus(
             name=plan.name if plan is not None else "batch",
-            sinks={sink.name: 0 for sink in plan.sinks} if plan is not None else {},
+            sinks={sink.name: 0 for sink in plan.sinks if sink.kind in COUNTED_KINDS} if plan is not None else {},
         )
 
     def start(self, spec: PipelineSpec, work: EpochWork, checkpoint: Checkpoint) -> None:

@@ -31,6 +31,9 @@ PROMISES: Final = {
     SinkKind.JDBC: "at least once",
 }
 
+COUNTED_KINDS: Final = FILE_KINDS | {SinkKind.TOPIC}
+"""Those whose writers know how many rows they have written."""
+
 
 class Writer(Protocol):
     def write(self, frame: DataFrame, epoch: int) -> int | None:
@@ -77,7 +80,8 @@ class DeltaWriter:
 
 
 class JdbcWriter:
-    """An epoch that is done again is inserted again: let a unique key of the table refuse it."""
+    """An epoch that is done again is inserted again. A unique key would fail it, each time: the database has to leave
+    out what is there, or whoever reads it."""
 
     def __init__(self, sink: Sink) -> None:
         self._options = dict(sink.options)

@@ -176,7 +176,7 @@ def _target_problems(sink: Sink) -> Iterator[tuple[str, str]]:
         yield "", "options.nameServer is missing: host:port of the name servers"
     if sink.kind is SinkKind.JDBC:
         for key in ("url", "dbtable"):
-            if key not in sink.options:
+            if key not in {name.lower() for name in sink.options}:
                 yield "", f"options.{key} is missing"
 
 
