@@ -13,7 +13,7 @@ from apogeemq.errors import ConfigError
 
 app = typer.Typer(no_args_is_help=True, context_settings=HELP_NAMES, help="Care for an archive of topics.")
 
-Folder = Annotated[Path, typer.Argument(help="The folder of the archive.", metavar="ARCHIVE")]
+Folder = Annotated[str, typer.Argument(help="The folder of the archive.", metavar="ARCHIVE")]
 Master = Annotated[str, typer.Option(help="Spark's master.")]
 
 
@@ -24,26 +24,32 @@ def compact(
     delay: Annotated[float, typer.Option(min=0, help="Leave an hour alone for so many minutes after its end.")] = 10.0,
     keep: Annotated[float, typer.Option(min=0, help="Delete small files so many hours after.")] = 48.0,
     size: Annotated[int, typer.Option(min=1, help="Megabytes of a large file.")] = 128,
-    delta: Annotated[bool, typer.Option("--delta", help="The archive is a Delta table.")] = False,
+    delta: Annotated[
+        bool, typer.Option("--delta", help="The archive is a Delta table; --delay, --keep and --size do not count.")
+    ] = False,
+    packages: Annotated[
+        str | None, typer.Option(help="With --delta: Maven coordinates of Delta; '' where Spark has its jars.")
+    ] = None,
     master: Master = "local[*]",
 ) -> None:
     """Make large files of small ones, hour by hour. Safe beside the pipeline and beside readers, and to interrupt."""
-    _check(archive)
+    _check(archive, may_be_url=delta)
     from rich.console import Console
 
     from apogeemq.spark.jobs import archive as job
 
     console = Console(highlight=False)
     with console.status("starting Spark"):
-        spark = job.session("ApogeeMQ archive", master, with_delta=delta)
+        spark = job.delta_session(master, packages) if delta else job.session("ApogeeMQ archive", master)
     while True:
         if delta:
-            job.compact_delta(spark, str(archive))
-            console.print(f"{archive}: done")
+            done = job.compact_delta(spark, archive)
+            files = f"{done.files_before:,} files → {done.files_after:,}"
+            console.print(f"{archive}: {files if done.files_before else 'nothing to do'}")
         else:
             runs = job.compact(
                 spark,
-                archive,
+                Path(archive),
                 delay_ms=int(delay * 60_000),
                 keep_ms=int(keep * 3_600_000),
                 target_bytes=size * 1024 * 1024,
@@ -70,7 +76,7 @@ def check(archive: Folder, master: Master = "local[*]") -> None:
     console = Console()
     with console.status("starting Spark, then counting"):
         spark = job.session("ApogeeMQ archive", master)
-        rows = job.coverage_by_topic(job.read_archive(spark, archive)).collect()
+        rows = job.coverage_by_topic(job.read_archive(spark, Path(archive))).collect()
     table = Table("Topic", "Queues", "Messages", "Duplicates", "Missing")
     for row in rows:
         numbers = (f"{row[name]:,}" for name in ("queues", "messages", "duplicates", "missing"))
@@ -79,9 +85,9 @@ def check(archive: Folder, master: Master = "local[*]") -> None:
     raise typer.Exit(1 if any(row["duplicates"] for row in rows) else 0)
 
 
-def _check(archive: Path) -> None:
+def _check(archive: str, *, may_be_url: bool = False) -> None:
     from apogeemq.spark import require_extra
 
     require_extra()
-    if not archive.is_dir():
+    if not (may_be_url and "://" in archive) and not Path(archive).is_dir():
         raise ConfigError(f"{archive} is no folder: expected that of an archive")

@@ -6,6 +6,7 @@ How a crash or a reader at any moment is met: `archive_ledger.py`.
 from __future__ import annotations
 
 import re
+import tempfile
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
@@ -21,6 +24,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from apogeemq.errors import StorageFailed
 from apogeemq.spark.jobs.archive_ledger import HOURS, RECENT, Ledger, visible_files
 from apogeemq.spark.pipeline.reading import read_pipeline
+from apogeemq.spark.pipeline.sessions import open_session
+from apogeemq.spark.pipeline.text.failures import failure_text
 from apogeemq.spark.quoting import quoted
 from apogeemq.spark.runtime.session import embedded_session
 
@@ -118,16 +123,38 @@ def coverage_by_topic(messages: DataFrame) -> DataFrame:
     )
 
 
-def session(name: str, master: str, *, with_delta: bool = False) -> SparkSession:
+def session(name: str, master: str) -> SparkSession:
     """A Spark for the work on archives."""
-    delta = read_pipeline("archive-delta", {"topics": ".*"})
-    packages = {"spark.jars.packages": ",".join(delta.packages)}
-    return embedded_session(name, master, settings={**packages, **delta.spark_conf} if with_delta else {})
+    return embedded_session(name, master)
 
 
-def compact_delta(spark: SparkSession, table: str) -> None:
-    """The same for an archive that is a Delta table: Delta's own, which is safe beside readers and writers."""
-    spark.sql(f"OPTIMIZE delta.{quoted(table)}")
+class DeltaCompaction(NamedTuple):
+    """What Delta did."""
+
+    files_before: int
+    files_after: int
+
+
+def delta_session(master: str, packages: str | None = None) -> SparkSession:
+    """The same with Delta, as the pipeline `archive-delta` has it, or from other `packages`; "" where Spark has its
+    jars. ConfigError when these cannot be had."""
+    parameters = {"topics": ".*"} if packages is None else {"topics": ".*", "packages": packages}
+    logs = Path(tempfile.mkdtemp(prefix="apogeemq-spark-"))
+    return open_session(read_pipeline("archive-delta", parameters), master, logs)
+
+
+def compact_delta(spark: SparkSession, table: str) -> DeltaCompaction:
+    """Compaction of an archive that is a Delta table: Delta's own, which is safe beside readers and writers.
+
+    `table` is a folder or an URL. StorageFailed when it is no Delta table, or when Delta fails.
+    """
+    place = table if "://" in table else str(Path(table).absolute())  # Delta takes another one for a table's name
+    try:
+        metrics = spark.sql(f"OPTIMIZE delta.{quoted(place)}").select("metrics.*").first()
+    except (PySparkException, Py4JJavaError) as error:
+        raise StorageFailed(f"{table}: {failure_text(error)}") from None
+    assert metrics is not None, "OPTIMIZE gives one row"
+    return DeltaCompaction(metrics["numFilesRemoved"], metrics["numFilesAdded"])
 
 
 # -- choosing ------------------------------------------------------------------------------------------------

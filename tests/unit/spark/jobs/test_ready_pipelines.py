@@ -39,5 +39,10 @@ def test_it_is_described_with_all_its_parameters(name: str) -> None:
     assert set(read_parameters(name)) - named == set()
 
 
+def test_delta_need_not_be_downloaded() -> None:
+    assert len(read_pipeline("archive-delta", {"topics": "orders"}).packages) == 1
+    assert read_pipeline("archive-delta", {"topics": "orders", "packages": ""}).packages == ()
+
+
 def test_the_sample_file_has_the_orders_that_are_sent() -> None:
     assert sample_text("orders.jsonl").encode().splitlines() == [order.body for order in sample_orders()]

@@ -87,9 +87,9 @@ class TableReader:
             return default
 
     def names(self, key: str) -> tuple[str, ...]:
-        """A text or a list of texts."""
+        """A text or a list of texts; an empty text, as a parameter may be, is no name."""
         value = self._take(key)
-        if value is None:
+        if value is None or value == "":
             return ()
         words = [value] if isinstance(value, str) else value
         if not isinstance(words, list) or not all(isinstance(word, str) and word.strip() for word in words):
