@@ -25,6 +25,13 @@ pytestmark = pytest.mark.timeout(600)
 # Delta reads its log with fifty tasks otherwise, whatever its size.
 QUICK = ("spark.databricks.delta.snapshotPartitions=1", "spark.sql.shuffle.partitions=1", "spark.driver.memory=1g")
 TABLE = "archive-delta"
+# Spark's search for packages, kept on this machine.
+NOTHING_TO_BE_HAD = """\
+<ivysettings>
+  <settings defaultResolver="none"/>
+  <resolvers><filesystem name="none"><artifact pattern="${ivy.settings.dir}/[artifact].jar"/></filesystem></resolvers>
+</ivysettings>
+"""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +55,9 @@ class Archive:
 
     def __init__(self, folder: Path, jars: list[Path]) -> None:
         self.folder = folder
-        settings = " ".join(f"--conf {setting}" for setting in QUICK)
+        where = folder / "ivysettings.xml"
+        where.write_text(NOTHING_TO_BE_HAD)
+        settings = " ".join(f"--conf {setting}" for setting in (*QUICK, f"spark.jars.ivySettings={where}"))
         jar_list = ",".join(map(str, jars))
         self._environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"{settings} --jars {jar_list} pyspark-shell"}
 
