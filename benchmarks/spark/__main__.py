@@ -20,7 +20,7 @@ from benchmarks.spark.cases import SIZES
 from benchmarks.spark.contenders import PULL_BYTES, PULL_MESSAGES, Contenders
 from tests.peers.apache import PeersUnavailable
 
-FULL = Settings(rounds=5, seconds=0.0, warm_up_s=15.0, quick=False)
+FULL = Settings(rounds=5, seconds=0.0, warm_up_s=8.0, quick=False)
 QUICK = Settings(rounds=2, seconds=0.0, warm_up_s=5.0, quick=True)
 
 _INTRODUCTION = f"""\

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from apogeemq.spark.source.batch_reader import BatchReader
 from apogeemq.spark.source.partition import MessagePartition
 from apogeemq.spark.source.read_options import ReadOptions
+from apogeemq.spark.source.schema import arrow_schema, spark_schema
 from apogeemq.spark.source.stream_reader import StreamReader
 from tests.peers.process import wait_for
 from tests.spark.worlds import World
@@ -40,7 +41,7 @@ def bodies(partitions: Iterable[InputPartition], reader: Any) -> Counter[bytes]:
 
 def planned_batch(world: World, filters: Iterable[Filter] = (), /, **given: str) -> tuple[Any, list[MessagePartition]]:
     options = options_of(world, given)
-    reader = BatchReader(options, options.columns)
+    reader = BatchReader(options, arrow_schema(spark_schema(options.columns)))
     wanted = list(filters)
     assert list(reader.pushFilters(wanted)) == wanted, "Spark has to look at every row again"
     return reader, cast(list[MessagePartition], reader.partitions())
@@ -56,7 +57,7 @@ class Stream:
 
     def __init__(self, world: World, checkpoint: Offset | None = None, /, **given: str) -> None:
         options = options_of(world, given)
-        self.reader = StreamReader(options, options.columns)
+        self.reader = StreamReader(options, arrow_schema(spark_schema(options.columns)))
         self.position: Offset = checkpoint if checkpoint is not None else _kept(self.reader.initialOffset())
         assert self.reader.initialOffset() or checkpoint is not None or not self.position
         self.batches = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -19,10 +20,13 @@ from apogeemq.spark.cold.planning import Piece
 from apogeemq.spark.cold.push_down import narrowed
 from apogeemq.spark.cold.scan_options import ScanOptions
 from apogeemq.spark.filters import FilterTaker
-from apogeemq.spark.source.schema import arrow_schema, columns_of, spark_schema
+from apogeemq.spark.source.schema import MAY_BE_NULL, arrow_schema, spark_schema
 from apogeemq.spark.worker_memory import settle_worker
 
 log = logging.getLogger(__name__)
+
+# A folder does not say of which broker it is.
+_MAY_BE_NULL: Final = MAY_BE_NULL | {"broker"}
 
 
 class StoreDataSource(DataSource):
@@ -31,10 +35,10 @@ class StoreDataSource(DataSource):
         return "rocketmq-store"
 
     def schema(self) -> StructType:
-        return spark_schema(ScanOptions.read(self.options).columns)
+        return spark_schema(ScanOptions.read(self.options).columns, _MAY_BE_NULL)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return StoreReader(ScanOptions.read(self.options), columns_of(schema))
+        return StoreReader(ScanOptions.read(self.options), arrow_schema(schema, _MAY_BE_NULL))
 
 
 class StorePartition(InputPartition):
@@ -46,9 +50,9 @@ class StorePartition(InputPartition):
 
 
 class StoreReader(FilterTaker):
-    def __init__(self, options: ScanOptions, columns: tuple[str, ...]) -> None:
+    def __init__(self, options: ScanOptions, schema: pa.Schema) -> None:
         self._options = options
-        self._columns = columns
+        self._schema = schema
 
     def take_filters(self, filters: list[Filter]) -> Iterable[Filter]:
         wanted, rest = narrowed(self._options.wanted, filters)
@@ -63,8 +67,8 @@ class StoreReader(FilterTaker):
             return  # Spark's own, when there is nothing to read
         settle_worker()
         options = self._options
-        checks_crc = options.checks_crc and "body" in self._columns
-        rows = LogRows(arrow_schema(self._columns), options.wanted, options.broker, checks_crc=checks_crc)
+        checks_crc = options.checks_crc and "body" in self._schema.names
+        rows = LogRows(self._schema, options.wanted, options.broker, checks_crc=checks_crc)
         for piece in partition.pieces:
             yield from self._read_piece(piece, rows)
 

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from apogeemq.blocking.background import background_loop
 from apogeemq.errors import ApogeeError, DataLost, ProtocolError
 from apogeemq.filter.subscriptions import subscription_of
@@ -18,7 +20,6 @@ from apogeemq.spark.reading.slots import PullSizes
 from apogeemq.spark.source.data_loss import LossRule
 from apogeemq.spark.source.message_filter import MessageFilter
 from apogeemq.spark.source.ranges import OffsetRange
-from apogeemq.spark.source.schema import arrow_schema
 from apogeemq.spark.worker_memory import settle_worker
 
 
@@ -26,17 +27,17 @@ def read_ranges(
     connection: Connection,
     group: str,
     ranges: Sequence[OffsetRange],
-    columns: Sequence[str],
+    schema: pa.Schema,
     wanted: MessageFilter,
     *,
     fails_on_data_loss: bool = True,
 ) -> Iterator[Any]:
-    """Batches of these columns, in the order of ranges and offsets. Closing it early ends the pulls.
+    """Batches of a schema, in the order of ranges and offsets. Closing it early ends the pulls.
 
     Raises DataLost, unless told to go on; ApogeeError when a broker does not answer, for all attempts.
     """
     settle_worker()
-    schema, rule = arrow_schema(columns), LossRule(fails_on_data_loss)
+    rule = LossRule(fails_on_data_loss)
     tags = subscription_of("", wanted.tags).tags_set or None
     sizes = PullSizes(is_filtered=not wanted.is_everything)
     feed = ChunkFeed(SlotPuller(cluster_of(connection, group), wanted, sizes), ranges, sizes)

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 class BatchReader(FilterTaker):
     """Reads from the start to the end that the options name, as these are when the query is planned."""
 
-    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+    def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
         self._options = options.of_batch()
-        self._columns = columns
+        self._schema = schema
         self._pushed = Pushed()
 
     def partitions(self) -> Sequence[InputPartition]:
         ranges = self._ranges(cluster_of(self._options.connection, self._options.group))
         wanted = self._pushed.filter(self._options.filter, {one.topic for one in ranges})
-        found: list[MessagePartition] = partitions_of(ranges, self._options, self._columns, wanted)
+        found: list[MessagePartition] = partitions_of(ranges, self._options, self._schema, wanted)
         return found  # a list: Spark insists
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

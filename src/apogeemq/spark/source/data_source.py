@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from apogeemq.spark.source.batch_reader import BatchReader
 from apogeemq.spark.source.read_options import ReadOptions
-from apogeemq.spark.source.schema import columns_of, spark_schema
+from apogeemq.spark.source.schema import arrow_schema, spark_schema
 from apogeemq.spark.source.stream_reader import StreamReader
 
 
@@ -28,10 +28,10 @@ class RocketMQDataSource(DataSource):
         return spark_schema(ReadOptions.read(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(ReadOptions.read(self.options), columns_of(schema))
+        return BatchReader(ReadOptions.read(self.options), arrow_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return StreamReader(ReadOptions.read(self.options), columns_of(schema))
+        return StreamReader(ReadOptions.read(self.options), arrow_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from apogeemq.spark.sink.writer import RocketMQArrowWriter

@@ -22,7 +22,7 @@ class MessagePartition(InputPartition):
         ranges: Sequence[OffsetRange],
         connection: Connection,
         group: str,
-        columns: tuple[str, ...],
+        schema: pa.Schema,
         wanted: MessageFilter,
         *,
         fails_on_data_loss: bool,
@@ -30,17 +30,17 @@ class MessagePartition(InputPartition):
         self.ranges = tuple(ranges)
         self.connection = connection
         self.group = group
-        self.columns = columns
+        self.schema = schema
         self.wanted = wanted
         self.fails_on_data_loss = fails_on_data_loss
 
 
 def partitions_of(
-    ranges: Iterable[OffsetRange], options: ReadOptions, columns: tuple[str, ...], wanted: MessageFilter
+    ranges: Iterable[OffsetRange], options: ReadOptions, schema: pa.Schema, wanted: MessageFilter
 ) -> list[MessagePartition]:
     return [
         MessagePartition(
-            task, options.connection, options.group, columns, wanted, fails_on_data_loss=options.fail_on_data_loss
+            task, options.connection, options.group, schema, wanted, fails_on_data_loss=options.fail_on_data_loss
         )
         for task in planned(ranges, options.min_partitions, options.max_records_per_partition)
     ]
@@ -56,7 +56,7 @@ def read_partition(partition: InputPartition) -> Iterator[pa.RecordBatch]:
         partition.connection,
         partition.group,
         partition.ranges,
-        partition.columns,
+        partition.schema,
         partition.wanted,
         fails_on_data_loss=partition.fails_on_data_loss,
     )

@@ -44,9 +44,9 @@ _IDLE_SECONDS: Final = 0.02
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+    def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
         self._options = options.of_stream()
-        self._columns = columns
+        self._schema = schema
         self._rule = LossRule(options.fail_on_data_loss)
         self._watch = QueueWatch(options.selection, self._rule)
         self._initial: OffsetsJson | None = None
@@ -163,7 +163,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 left.append(available)
             else:
                 self._rule.report(DataLost(*one, "the broker does not answer"))
-        return partitions_of(left, self._options, self._columns, self._options.filter)
+        return partitions_of(left, self._options, self._schema, self._options.filter)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition)

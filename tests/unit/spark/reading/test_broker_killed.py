@@ -15,6 +15,7 @@ from apogeemq.spark.reading import chunks
 from apogeemq.spark.reading.partition_reader import read_ranges
 from apogeemq.spark.source.message_filter import MessageFilter
 from apogeemq.spark.source.ranges import range_of
+from apogeemq.spark.source.schema import arrow_schema, spark_schema
 from tests.peers.ours import Broker, NameServer
 
 MESSAGES = 20_000  # far more than are read ahead
@@ -50,7 +51,13 @@ def test_every_message_is_read_once(
 ) -> None:
     monkeypatch.setattr(chunks, "ROWS", 500)
     connection = Connection(name_server=names.address, retries=100, retry_delay_ms=50)
-    batches = read_ranges(connection, "G", [range_of(queue, 0, MESSAGES)], ("queue_offset", "body"), MessageFilter())
+    batches = read_ranges(
+        connection,
+        "G",
+        [range_of(queue, 0, MESSAGES)],
+        arrow_schema(spark_schema(("queue_offset", "body"))),
+        MessageFilter(),
+    )
     rows = []
     for number, batch in enumerate(batches):
         rows += batch.to_pylist()
@@ -65,7 +72,9 @@ def test_a_broker_that_does_not_come_back_is_an_error(
 ) -> None:
     monkeypatch.setattr(chunks, "ROWS", 500)
     connection = Connection(name_server=names.address, retries=2, retry_delay_ms=50, connect_timeout_ms=500)
-    batches = read_ranges(connection, "H", [range_of(queue, 0, MESSAGES)], ("queue_offset",), MessageFilter())
+    batches = read_ranges(
+        connection, "H", [range_of(queue, 0, MESSAGES)], arrow_schema(spark_schema(("queue_offset",))), MessageFilter()
+    )
     next(batches)
     broker.kill()
     with pytest.raises((ConnectFailed, NoRoute)):

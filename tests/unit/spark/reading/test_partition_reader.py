@@ -21,12 +21,13 @@ from apogeemq.spark.reading import chunks, pulling, slots
 from apogeemq.spark.reading.partition_reader import read_ranges
 from apogeemq.spark.source.message_filter import MessageFilter
 from apogeemq.spark.source.ranges import OffsetRange
+from apogeemq.spark.source.schema import arrow_schema, spark_schema
 from apogeemq.transport.channel import Channel
 from tests.unit.client.cluster import Cluster, cluster, eventually, named
 from tests.unit.client.consuming.programs import fill
 from tests.unit.event_loop import in_loop
 
-COLUMNS = ("queue_id", "queue_offset", "body")
+SCHEMA = arrow_schema(spark_schema(("queue_id", "queue_offset", "body")))
 EVERYTHING = MessageFilter()
 PATIENT: dict[str, Any] = {"retries": 50, "retry_delay_ms": 20}
 HASTY: dict[str, Any] = {"retries": 2, "retry_delay_ms": 1}
@@ -36,7 +37,7 @@ def reader(
     where: Cluster, *ranges: OffsetRange, wanted: MessageFilter = EVERYTHING, fails: bool = True, **options: Any
 ) -> Any:
     connection = Connection(name_server=where.address, **(options or HASTY))
-    return read_ranges(connection, "G", ranges, COLUMNS, wanted, fails_on_data_loss=fails)
+    return read_ranges(connection, "G", ranges, SCHEMA, wanted, fails_on_data_loss=fails)
 
 
 async def read(where: Cluster, *ranges: OffsetRange, **more: Any) -> list[tuple[int, int, bytes]]:

@@ -17,10 +17,10 @@ from apogeemq.protocol.compression import FLAGS, compress
 from apogeemq.spark.reading import property_table, record_batches, record_heads
 from apogeemq.spark.reading.record_batches import FEW_RECORDS, Pulled, decode
 from apogeemq.spark.source.columns import ALL_COLUMNS
-from apogeemq.spark.source.schema import arrow_schema
+from apogeemq.spark.source.schema import arrow_schema, spark_schema
 from tests.unit.spark.reading.stored import BATCH, Stored, rows_in, rows_of, span, stored_from
 
-SCHEMA = arrow_schema()
+SCHEMA = arrow_schema(spark_schema())
 PLENTY = 3 * FEW_RECORDS
 
 
@@ -264,7 +264,7 @@ def test_the_tags_themselves_are_compared() -> None:
     tagged = [Stored(properties=b"TAGS\x01%s\x02" % tag) for tag in (b"Aa", b"BB", b"C", b"Aa")]  # Aa and BB hash alike
     rows = decoded(one_pull(*tagged, Stored(properties=b"")), tags=frozenset(("Aa", "C")))
     assert [(row["queue_offset"], row["tags"]) for row in rows] == [(0, "Aa"), (2, "C"), (3, "Aa")]
-    schema = arrow_schema(("queue_offset",))
+    schema = arrow_schema(spark_schema(("queue_offset",)))
     assert decode([one_pull(*tagged)], schema, frozenset(("BB",))).batch.to_pylist() == [{"queue_offset": 1}]
 
 
@@ -272,7 +272,7 @@ def test_the_tags_themselves_are_compared() -> None:
 @pytest.mark.parametrize("column", ALL_COLUMNS)
 def test_each_column_alone(column: str) -> None:
     pull = one_pull(*[Stored(b"%d" % number) for number in range(4)])
-    schema = arrow_schema((column,))
+    schema = arrow_schema(spark_schema((column,)))
     batch = decode([pull], schema).batch
     assert batch.schema.equals(schema)
     assert rows_in(batch) == [{column: row[column]} for row in expected(pull)]

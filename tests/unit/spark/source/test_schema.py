@@ -5,31 +5,43 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, LongType, MapType, StringType, StructField, StructType
 
 from apogeemq.errors import ConfigError
 from apogeemq.spark.source.batch_reader import BatchReader
 from apogeemq.spark.source.columns import ALL_COLUMNS
 from apogeemq.spark.source.data_source import RocketMQDataSource
 from apogeemq.spark.source.push_down import Pushed
-from apogeemq.spark.source.schema import arrow_schema, columns_of, spark_schema
+from apogeemq.spark.source.schema import MAY_BE_NULL, arrow_schema, spark_schema
 
 OPTIONS = {"nameServer": "a:1", "subscribe": "t"}
 
 
 def test_columns_are_in_their_order() -> None:
-    assert spark_schema().fieldNames() == list(arrow_schema().names) == list(ALL_COLUMNS)
+    assert spark_schema().fieldNames() == arrow_schema(spark_schema()).names == list(ALL_COLUMNS)
     assert spark_schema(("body", "topic")).fieldNames() == ["body", "topic"]
 
 
 def test_times_are_as_spark_wants_them() -> None:
-    assert str(arrow_schema(("store_timestamp",)).field(0).type) == "timestamp[us, tz=UTC]"
+    assert str(arrow_schema(spark_schema(("store_timestamp",))).field(0).type) == "timestamp[us, tz=UTC]"
 
 
-def test_a_schema_chooses_columns() -> None:
-    wanted = StructType([StructField("body", BinaryType()), StructField("topic", StringType(), nullable=False)])
-    assert columns_of(wanted) == ("body", "topic")
-    assert columns_of(spark_schema()) == ALL_COLUMNS
+def test_a_schema_chooses_columns_and_whether_they_may_be_null() -> None:
+    wanted = StructType(
+        [
+            StructField("body", BinaryType()),
+            StructField("topic", StringType(), nullable=False),
+            StructField("properties", MapType(StringType(), StringType())),
+        ]
+    )
+    found = arrow_schema(wanted)
+    assert found.equals(to_arrow_schema(wanted, timezone="UTC"))
+    assert (found.names, found.field("body").nullable) == (["body", "topic", "properties"], True)
+
+
+def test_only_some_columns_may_be_null() -> None:
+    assert {field.name for field in spark_schema().fields if field.nullable} == MAY_BE_NULL
 
 
 @pytest.mark.parametrize(
@@ -37,11 +49,12 @@ def test_a_schema_chooses_columns() -> None:
     [
         (StructField("colour", StringType()), "no column colour: expected some of topic, broker"),
         (StructField("queue_id", LongType()), "column queue_id is of type int, not bigint"),
+        (StructField("tags", StringType(), nullable=False), "column tags may be null"),
     ],
 )
 def test_a_schema_of_something_else_is_refused(field: StructField, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        columns_of(StructType([field]))
+        arrow_schema(StructType([field]))
 
 
 def test_the_source_shows_the_columns_of_its_options() -> None:
