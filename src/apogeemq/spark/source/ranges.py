@@ -93,7 +93,7 @@ def planned(
     there are messages. Otherwise a queue is one partition, and those of few messages share one.
     """
     pieces = _cut([one for one in ranges if one.size > 0], min_partitions, max_records)
-    join_below = worth_a_task(sum(piece.size for piece in pieces))
+    join_below = _worth_a_task(sum(piece.size for piece in pieces))
     large = [piece for piece in pieces if piece.size >= join_below]
     small = [piece for piece in pieces if piece.size < join_below]
     bin_count = max(min_partitions - len(large), -(-sum(piece.size for piece in small) // join_below))
@@ -101,7 +101,7 @@ def planned(
     return sorted([*((piece,) for piece in large), *joined])
 
 
-def worth_a_task(message_count: int) -> int:
+def _worth_a_task(message_count: int) -> int:
     """How many messages, of all that there are, deserve a task of their own."""
     return min(max(message_count // _FEW_TASKS, _TASK_AT_LEAST), _ONE_OF_MANY_AT_LEAST)
 

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 from apogeemq.errors import ConfigError
 from apogeemq.spark.source.columns import ALL_COLUMNS
 
-# Spark's code for a row is a fifth shorter where it knows that there is no null.
+# Spark takes a fifth less time for a row where it knows that there is no null.
 _TYPES: Final[dict[str, DataType]] = {
     "topic": StringType(),
     "broker": StringType(),
