@@ -139,3 +139,8 @@ def test_a_delta_that_cannot_be_had_is_one_sentence(archive: Archive) -> None:
     assert ended.returncode == 2
     assert ended.stderr.startswith("apogee: Spark did not start with the packages no.such:package:1"), ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_packages_are_delta_s_alone(archive: Archive) -> None:
+    ended = archive.call("archive", "compact", TABLE, "--packages", "")
+    assert (ended.returncode, ended.stderr) == (2, "apogee: --packages needs --delta\n")

@@ -33,6 +33,8 @@ def compact(
     master: Master = "local[*]",
 ) -> None:
     """Make large files of small ones, hour by hour. Safe beside the pipeline and beside readers, and to interrupt."""
+    if packages is not None and not delta:
+        raise ConfigError("--packages needs --delta")
     _check(archive, may_be_url=delta)
     from rich.console import Console
 
@@ -40,7 +42,7 @@ def compact(
 
     console = Console(highlight=False)
     with console.status("starting Spark"):
-        spark = job.delta_session(master, packages) if delta else job.session("ApogeeMQ archive", master)
+        spark = job.delta_session(master, packages) if delta else job.session(master)
     while True:
         if delta:
             done = job.compact_delta(spark, archive)
@@ -75,7 +77,7 @@ def check(archive: Folder, master: Master = "local[*]") -> None:
 
     console = Console()
     with console.status("starting Spark, then counting"):
-        spark = job.session("ApogeeMQ archive", master)
+        spark = job.session(master)
         rows = job.coverage_by_topic(job.read_archive(spark, Path(archive))).collect()
     table = Table("Topic", "Queues", "Messages", "Duplicates", "Missing")
     for row in rows:

@@ -123,9 +123,9 @@ def coverage_by_topic(messages: DataFrame) -> DataFrame:
     )
 
 
-def session(name: str, master: str) -> SparkSession:
+def session(master: str) -> SparkSession:
     """A Spark for the work on archives."""
-    return embedded_session(name, master)
+    return embedded_session("ApogeeMQ archive", master)
 
 
 class DeltaCompaction(NamedTuple):
