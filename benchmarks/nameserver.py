@@ -35,6 +35,13 @@ divided by Apache's. *Rounds' ratios* are the lowest and the highest of any sing
 - Route queries are what a Java 5.5.0 client sends, registrations what a 5.5.0 broker sends (plain JSON, with CRC).
 - Apache runs warm: it is loaded until its efficiency stops rising. Its heap is 1g, the rest as it comes.
 - Both log at level WARN.
+- With one request at a time a core has nothing to do between two of them. In a virtual machine a core that halts is
+  woken by the host, which costs either server more than the answer; so idle cores are told to look for work a while
+  before they halt. 1×1 with cores that halt at once is a row of its own, without a target.
+- *Changed (all topics)*: other queue numbers for each of a broker's topics, every time. Ours writes a line for each to
+  its journal, which Apache's does not have. It is a worst case, without a target.
+- Memory *just started* is before anything was asked; *warm* is after some seconds of route queries, when Java's heap
+  has what it works with. Targets are for warm servers.
 - Open loop: requests leave at the same random times for both, at half of what the slower one can do at 16×1; a latency
   counts from when its request was due.
 - After `kill -9`, made-up brokers register as Apache's do: every 30 s, evenly spread, and not earlier because the name

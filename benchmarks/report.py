@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.rows import Row
+from benchmarks.wakefulness import POLL_US
 from tests.peers import apache
 
 
@@ -65,7 +66,7 @@ def write_docs(page: Page, found: Sequence[Row], command: str, where: str) -> No
     page.path.write_text("\n".join(lines) + "\n")
 
 
-def machine(other_work_cores: float) -> str:
+def machine(other_work_cores: float, *, is_awake: bool) -> str:
     """One line that says where the figures come from."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.split('"')[1]
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -74,6 +75,8 @@ def machine(other_work_cores: float) -> str:
         f"{today}: {os.cpu_count()} cores ({_processor()}), {memory_gb:.0f} GB, Linux {platform.release()}, "
         f"Python {platform.python_version()}, Java {java}, Apache RocketMQ {apache.V5}; "
         f"other work took {other_work_cores:.1f} of the cores during the run."
+        + f" Idle cores looked for work for {POLL_US} µs before they halted."
+        * is_awake
     )
 
 

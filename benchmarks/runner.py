@@ -17,6 +17,7 @@ from benchmarks import report
 from benchmarks.process import OtherWork
 from benchmarks.rows import Row
 from benchmarks.settings import Settings
+from benchmarks.wakefulness import awake
 
 Say = Callable[[str], None]
 _C = TypeVar("_C")
@@ -63,10 +64,10 @@ def run(
     console = Console(width=None if sys.stdout.isatty() else 160)
     other_work = OtherWork()
     chosen = {name: cases[name] for name in wish.only or cases}
-    with contenders as both:
+    with awake() as is_awake, contenders as both:
         found = _run(console, chosen, both, settings)
     report.show(console, found, page)
-    where = report.machine(other_work.cores())
+    where = report.machine(other_work.cores(), is_awake=is_awake)
     console.print(where, highlight=False)
     report.write_json(wish.json, found, wish.command, where)
     console.print(f"every round: {wish.json}")
