@@ -53,9 +53,11 @@ HOT_MODULES = (
     "store/mapped_file",
     "store/message_marks",
     "store/message_store",
+    "transport/channel",
     "transport/dispatch",
     "transport/intake",
     "transport/later",
+    "transport/pooled_channel",
     "transport/shortcuts",
 )
 

@@ -44,8 +44,8 @@ class ChannelOwner(Protocol):
     def channel_misbehaved(self, channel: Channel, error: ProtocolError) -> None: ...
 
 
-class Channel(asyncio.Protocol):
-    """A connection that speaks commands.
+class Channel:
+    """A connection that speaks commands: what asyncio calls a protocol, in all but name, so that it can be compiled.
 
     `number` grows with every connection of this process, so that of two connections the newer one is known.
     """
@@ -118,6 +118,9 @@ class Channel(asyncio.Protocol):
         self.is_write_paused = False
         if self._transport is not None and not self.is_closing:
             self._transport.resume_reading()
+
+    def eof_received(self) -> None:
+        """The peer sends no more; then nobody reads what we would send."""
 
     def data_received(self, data: bytes) -> None:
         self.idle_seconds = 0

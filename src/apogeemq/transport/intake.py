@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Intake:
-    """Belongs to one channel, and is apart from it because a subclass of asyncio's cannot be compiled."""
+    """Belongs to one channel: that knows the connection, this knows frames and who answers them."""
 
     __slots__ = ("_dispatcher", "_most_unwritten", "reader")
 

@@ -9,7 +9,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from apogeemq.errors import ConnectFailed, ConnectionLost, ProtocolError, RequestTimedOut
 from apogeemq.protocol.codec import encode_request
@@ -177,10 +177,11 @@ class ConnectionPool:
     async def _connect(self, address: str) -> PooledChannel:
         host, port = parse_address(address)
         loop = asyncio.get_running_loop()
+        channel = PooledChannel(self, loop, address)
         try:
             async with asyncio.timeout(self._connect_timeout_seconds):
-                transport, channel = await loop.create_connection(
-                    lambda: PooledChannel(self, loop, address), host, port, ssl=self._tls
+                transport, _ = await loop.create_connection(
+                    lambda: cast(asyncio.Protocol, channel), host, port, ssl=self._tls
                 )
         except TimeoutError:
             raise ConnectFailed(

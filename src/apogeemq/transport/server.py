@@ -12,6 +12,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from typing import cast
 
 from apogeemq.errors import ConfigError, ProtocolError
 from apogeemq.transport.channel import Channel
@@ -266,7 +267,7 @@ class Server:
         peer = _peer_of(connection)  # now: after a failure the socket no longer knows
         try:
             await loop.connect_accepted_socket(
-                lambda: Channel(self, loop),
+                lambda: cast(asyncio.Protocol, Channel(self, loop)),
                 connection,
                 ssl=context,
                 ssl_handshake_timeout=self.limits.tls_handshake_seconds if context is not None else None,
