@@ -35,6 +35,7 @@ HOT_MODULES = (
     "model/properties",
     "model/received",
     "protocol/batch",
+    "protocol/batch_records",
     "protocol/codec",
     "protocol/framing",
     "protocol/record",

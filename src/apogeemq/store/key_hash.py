@@ -7,12 +7,13 @@ put together from remembered ones: 26 digits that are the same for a quarter of 
 
 from __future__ import annotations
 
-from operator import mul
 from typing import Final
 
 from apogeemq.filter.tags import MASK, POWERS, unsigned_java_hash, utf16_units
 
 _UNIQUE_KEY_LENGTH: Final = 32
+_HEAD_LENGTH: Final = 26
+COUNTING: Final = _UNIQUE_KEY_LENGTH - _HEAD_LENGTH  # digits at the end that differ from one message to the next
 _MAX_REMEMBERED: Final = 8192  # in each of the tables below; one that is full is begun anew
 _SIGN_BIT: Final = 0x8000_0000
 _TOO_LARGE: Final = 0x1_0000_0000
@@ -38,6 +39,15 @@ def key_hash(topic: str, key: str) -> int:
     return value
 
 
+def hash_before_count(topic: str, unique_key: str) -> int:
+    """What all digits but the last COUNTING of a unique key, which has only ASCII characters, add to its hash."""
+    before, head = _topics_before_unique_key.get(topic), _heads.get(unique_key[:_HEAD_LENGTH])
+    if before is None or head is None:
+        of_head = unsigned_java_hash(f"{topic}#{unique_key[:_HEAD_LENGTH]}")
+        return of_head * POWERS[COUNTING] & MASK
+    return before + head & MASK
+
+
 def _of_any(topic: str, key: str) -> int:
     before = _topics.get(topic)
     if before is None:
@@ -46,7 +56,7 @@ def _of_any(topic: str, key: str) -> int:
     if length >= len(POWERS) or not key.isascii():
         length = len(utf16_units(key))
         return before * int(pow(31, length, 2**32)) + unsigned_java_hash(key) & MASK
-    of_key: int = sum(map(mul, reversed(key.encode()), POWERS))
+    of_key = unsigned_java_hash(key)
     if length == _UNIQUE_KEY_LENGTH:
         _remember(_topics_before_unique_key, topic, before * POWERS[length] & MASK)
         _remember_pieces(key, of_key)
