@@ -29,7 +29,7 @@ def unsigned_java_hash(text: str) -> int:
     The hash of `a + b` is the hash of `a` times POWERS[length of b in code units], plus that of `b`.
     """
     if text.isascii():
-        return _hash_of_ascii(text.encode())
+        return hash_of_ascii(text.encode())
     units = utf16_units(text)
     value = 0
     for start in range(0, len(units), _PIECE):
@@ -38,10 +38,10 @@ def unsigned_java_hash(text: str) -> int:
     return value
 
 
-def _hash_of_ascii(text: bytes) -> int:
-    """Character by character: compiled, that makes no object."""
+def hash_of_ascii(text: bytes, start: int = 0) -> int:
+    """`unsigned_java_hash` from a position on. Character by character: compiled, that makes no object."""
     value: i64 = 0
-    at: i64 = 0
+    at: i64 = start
     end: i64 = len(text)
     while at < end:
         value = value * 31 + text[at] & MASK

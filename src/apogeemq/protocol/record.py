@@ -56,7 +56,6 @@ _MAX_WITHOUT_BODY: Final = MAX_HEAD_SIZE + 2 * (2 + 0x7FFF)  # topic and propert
 _HEAD_SIZE: Final = HEAD_SIZES[0]
 _unpack_head: Final = _HEADS[0].unpack_from
 _unpack_short: Final = _SHORT.unpack_from
-HEAD_PACKS: Final = {flags: head.pack for flags, head in _HEADS.items()}
 SYSTEM_FLAG_AT: Final = 36
 
 
@@ -108,45 +107,6 @@ def topic_part(topic: bytes) -> tuple[int, bytes]:
 def record_size(system_flag: int, topic_length: int, body_length: int, properties_length: int) -> int:
     """`topic_length` with the length before it, as `topic_part` gives it."""
     return HEAD_SIZES[system_flag & HOST_FLAGS] + body_length + topic_length + 2 + properties_length
-
-
-def encode_record(
-    size: int,
-    topic: tuple[int, bytes],
-    queue_id: int,
-    flag: int,
-    queue_offset: int,
-    physical_offset: int,
-    system_flag: int,
-    born_time: int,
-    born_host: bytes,
-    store_time: int,
-    store_host: bytes,
-    reconsume_times: int,
-    prepared_offset: int,
-    body: bytes,
-    properties: bytes,
-) -> bytes:
-    """`size` is `record_size`, `topic` is what `topic_part` gave. Whoever took the message in has checked lengths."""
-    magic, topic_bytes = topic
-    head = HEAD_PACKS[system_flag & HOST_FLAGS](
-        size,
-        magic,
-        _crc32(body) & CRC_MASK,
-        queue_id,
-        flag,
-        queue_offset,
-        physical_offset,
-        system_flag,
-        born_time,
-        born_host,
-        store_time,
-        store_host,
-        reconsume_times,
-        prepared_offset,
-        len(body),
-    )
-    return b"".join((head, body, topic_bytes, len(properties).to_bytes(2), properties))
 
 
 def decode_record(data: bytes, position: int = 0) -> Record:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 
-from apogeemq.protocol.batch_records import BatchRecords
 from apogeemq.protocol.record import record_size
+from apogeemq.protocol.record_writing import BatchRecords
 from apogeemq.store.message_marks import BatchMarks
 from apogeemq.store.results import BatchPart, NewMessage
 

@@ -15,7 +15,8 @@ from typing import Final, TypeAlias
 from apogeemq.errors import StorageFailed
 from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from apogeemq.model.properties import decode_properties
-from apogeemq.protocol.record import HEAD_SIZES, HOST_FLAGS, Record, encode_record
+from apogeemq.protocol.record import HEAD_SIZES, HOST_FLAGS, Record
+from apogeemq.protocol.record_writing import encode_record
 from apogeemq.store.batch import EncodedBatch, batch_size
 from apogeemq.store.collecting import many_messages, next_messages, wanted_messages
 from apogeemq.store.commit_log import CommitLog

@@ -13,11 +13,11 @@ from apogeemq.protocol.record import (
     MAX_HEAD_SIZE,
     decode_head,
     decode_record,
-    encode_record,
     is_intact,
     record_size,
     topic_part,
 )
+from apogeemq.protocol.record_writing import encode_record
 
 # Topic T1, queue 3, queue offset 5, at 4096, KEYS=K1 TAGS=TagA, body `hi`.
 EXAMPLE = bytes.fromhex(

@@ -248,7 +248,7 @@ class SendHandlers:
         try:
             parts = decode_batch(body)
             of_all = b"".join([properties for _, _, properties in parts])
-            if b"\0" in of_all or not of_all.isascii():
+            if 0 in of_all or not of_all.isascii():
                 self._check_each(parts)
         except (ProtocolError, UnicodeDecodeError) as error:
             raise _illegal(f"the batch is malformed: {error}") from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from apogeemq.model.flags import BORN_HOST_IPV6
-from apogeemq.protocol.batch_records import BatchRecords
-from apogeemq.protocol.record import encode_record, record_size, topic_part
+from apogeemq.protocol.record import record_size, topic_part
+from apogeemq.protocol.record_writing import BatchRecords, encode_record
 
 FLAGS = (0, -1, 2**31 - 1)
 
