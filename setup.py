@@ -38,6 +38,7 @@ HOT_MODULES = (
     "protocol/codec",
     "protocol/framing",
     "protocol/record",
+    "protocol/record_writing",
     "protocol/replies",
     "protocol/send_requests",
     "runtime/clock",

@@ -59,7 +59,7 @@ class Putter:
         """`properties` are those of the message, decoded. RequestRefused when it cannot be stored."""
         if len(message.body) > self.max_message_size or len(message.properties) > MAX_SIZE:
             raise self._too_large()
-        if b"\0" in message.properties:
+        if 0 in message.properties:
             self.check_zeros(message.properties)
         now_ms = self._now_ms()
         if names.DELAY in properties:
@@ -95,7 +95,7 @@ class Putter:
         """What `put` does, for a message that is not delayed; gives the fields of a `Put`."""
         if len(body) > self.max_message_size or len(properties) > MAX_SIZE:
             raise self._too_large()
-        if b"\0" in properties:
+        if 0 in properties:  # looked for as a number: `in` tries any bytes as one first, and that costs an exception
             self.check_zeros(properties)
         if self._store.why_not_writable() is not None:
             self.check_writable()

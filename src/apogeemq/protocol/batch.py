@@ -13,36 +13,51 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from apogeemq.errors import ProtocolError
 
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
 _HEAD: Final = Struct(">iiiii")
-_SHORT: Final = Struct(">h")
 _HEAD_SIZE: Final = _HEAD.size
-_unpack_head: Final = _HEAD.unpack_from
-_unpack_short: Final = _SHORT.unpack_from
+_FLAG_AT: Final = 12
+_BODY_LENGTH_AT: Final = 16
+_MAX_SHORT: Final = 0x7FFF
+_SIGN_BIT: Final = 0x8000_0000
+_UNSIGNED_END: Final = 0x1_0000_0000
 
 
 def decode_batch(data: bytes) -> list[tuple[int, bytes, bytes]]:
     """(flag, body, properties) of each message; ProtocolError when the parts do not add up."""
     messages: list[tuple[int, bytes, bytes]] = []
-    position, end = 0, len(data)
+    position: i64 = 0
+    end: i64 = len(data)
     while position < end:
-        if position + _HEAD_SIZE > end:
-            raise ProtocolError(f"message {len(messages)} of the batch is cut off")
-        size, _, _, flag, body_length = _unpack_head(data, position)
         body_at = position + _HEAD_SIZE
-        properties_at = body_at + body_length + 2
+        if body_at > end:
+            raise ProtocolError(f"message {len(messages)} of the batch is cut off")
+        size = _signed_word(data, position)
+        body_length = _signed_word(data, position + _BODY_LENGTH_AT)
+        body_end = body_at + body_length
+        properties_at = body_end + 2
         if body_length < 0 or properties_at > end:
             raise ProtocolError(f"message {len(messages)} of the batch: a body of {body_length} bytes does not fit")
-        properties_length = _unpack_short(data, properties_at - 2)[0]
+        properties_length: i64 = data[body_end] << 8 | data[body_end + 1]
         after = properties_at + properties_length
-        if properties_length < 0 or after != position + size or after > end:
+        if properties_length > _MAX_SHORT or after != position + size or after > end:
             raise ProtocolError(f"message {len(messages)} of the batch: its parts do not add up to {size} bytes")
-        messages.append((flag, data[body_at : properties_at - 2], data[properties_at:after]))
+        flag = int(_signed_word(data, position + _FLAG_AT))
+        messages.append((flag, data[body_at:body_end], data[properties_at:after]))
         position = after
     return messages
+
+
+def _signed_word(data: bytes, at: i64) -> i64:
+    """Byte by byte: compiled, that makes no object."""
+    value: i64 = data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
+    return value if value < _SIGN_BIT else value - _UNSIGNED_END
 
 
 def encode_batch(messages: list[tuple[int, bytes, bytes]]) -> bytes:

@@ -23,8 +23,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from struct import Struct, error
 from typing import Any, Final, NamedTuple
 
@@ -58,10 +56,6 @@ _MAX_WITHOUT_BODY: Final = MAX_HEAD_SIZE + 2 * (2 + 0x7FFF)  # topic and propert
 _HEAD_SIZE: Final = HEAD_SIZES[0]
 _unpack_head: Final = _HEADS[0].unpack_from
 _unpack_short: Final = _SHORT.unpack_from
-_PACKS: Final = {flags: head.pack for flags, head in _HEADS.items()}
-# Of that part, what the records of a batch have in common: from the system flag to the prepared offset.
-_SHARED_AT: Final = 36
-_SHARED_END: Final = -4
 SYSTEM_FLAG_AT: Final = 36
 
 
@@ -113,100 +107,6 @@ def topic_part(topic: bytes) -> tuple[int, bytes]:
 def record_size(system_flag: int, topic_length: int, body_length: int, properties_length: int) -> int:
     """`topic_length` with the length before it, as `topic_part` gives it."""
     return HEAD_SIZES[system_flag & HOST_FLAGS] + body_length + topic_length + 2 + properties_length
-
-
-def encode_record(
-    size: int,
-    topic: tuple[int, bytes],
-    queue_id: int,
-    flag: int,
-    queue_offset: int,
-    physical_offset: int,
-    system_flag: int,
-    born_time: int,
-    born_host: bytes,
-    store_time: int,
-    store_host: bytes,
-    reconsume_times: int,
-    prepared_offset: int,
-    body: bytes,
-    properties: bytes,
-) -> bytes:
-    """`size` is `record_size`, `topic` is what `topic_part` gave. Whoever took the message in has checked lengths."""
-    magic, topic_bytes = topic
-    head = _PACKS[system_flag & HOST_FLAGS](
-        size,
-        magic,
-        _crc32(body) & CRC_MASK,
-        queue_id,
-        flag,
-        queue_offset,
-        physical_offset,
-        system_flag,
-        born_time,
-        born_host,
-        store_time,
-        store_host,
-        reconsume_times,
-        prepared_offset,
-        len(body),
-    )
-    return b"".join((head, body, topic_bytes, len(properties).to_bytes(2), properties))
-
-
-class BatchRecords:
-    """Records that follow each other, of messages that have all but flag, body and properties in common."""
-
-    __slots__ = ("_magic", "_pack_head", "_pieces", "_properties_length", "_queue_id", "_shared", "_tail", "_topic")
-
-    def __init__(
-        self,
-        topic: tuple[int, bytes],
-        queue_id: int,
-        system_flag: int,
-        born_time: int,
-        born_host: bytes,
-        store_time: int,
-        store_host: bytes,
-        reconsume_times: int,
-        prepared_offset: int,
-    ) -> None:
-        head = _PACKS[system_flag & HOST_FLAGS](
-            *(0, 0, 0, 0, 0, 0, 0, system_flag, born_time, born_host, store_time, store_host),
-            *(reconsume_times, prepared_offset, 0),
-        )
-        self._shared = head[_SHARED_AT:_SHARED_END]
-        self._pack_head = _head_around(len(self._shared))
-        self._magic, self._topic = topic
-        self._queue_id = queue_id
-        self._pieces: list[bytes] = []
-        self._properties_length = -1  # of the last message, and what was between its body and its properties
-        self._tail = b""
-
-    def add(
-        self, size: int, flag: int, queue_offset: int, physical_offset: int, body: bytes, properties: bytes
-    ) -> None:
-        """`size` is `record_size`."""
-        length = len(properties)
-        if length != self._properties_length:
-            self._properties_length, self._tail = length, self._topic + length.to_bytes(2)
-        pieces, crc = self._pieces, _crc32(body) & CRC_MASK
-        pieces.append(
-            self._pack_head(
-                size, self._magic, crc, self._queue_id, flag, queue_offset, physical_offset, self._shared, len(body)
-            )
-        )
-        pieces.append(body)
-        pieces.append(self._tail)
-        pieces.append(properties)
-
-    def joined(self) -> bytes:
-        return b"".join(self._pieces)
-
-
-@lru_cache(maxsize=len(_HEADS))
-def _head_around(shared_size: int) -> Callable[..., bytes]:
-    return Struct(f">IIIiiqq{shared_size}si").pack
 
 
 def decode_record(data: bytes, position: int = 0) -> Record:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from binascii import b2a_hex
 from collections.abc import Sequence
-from struct import Struct, pack
+from struct import Struct, pack, unpack
 from typing import Final
 
 import msgspec
@@ -15,6 +16,7 @@ from apogeemq.protocol.command import JSON, LANGUAGE, Command
 
 _START: Final = Struct(">II")
 _pack_start: Final = _START.pack
+_hex: Final = b2a_hex
 
 _TAIL: Final = (
     f'"flag":1,"language":"{LANGUAGE}","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":{versions.CURRENT}}}'
@@ -29,17 +31,14 @@ class SendReplies:
 
     def __init__(self, region: str, trace_on: bool, store_host: bytes) -> None:
         self.fixed_fields = {"MSG_REGION": region, "TRACE_ON": "true" if trace_on else "false"}
-        self._id_prefix = offset_id(store_host, 0)[:-16]
-        self._next_id = f",{self._id_prefix}"
+        self._id_prefix = offset_id(store_host, 0)[:-16].encode()
+        self._next_id = b"," + self._id_prefix
         fixed = msgspec.json.encode(self.fixed_fields)[1:-1].replace(b"%", b"%%")
+        start = b'{"code":0,"extFields":{' + fixed + b',"msgId":"'
         self._template = (
-            b'{"code":0,"extFields":{'
-            + fixed
-            + b',"msgId":"'
-            + self._id_prefix.encode()
-            + b'%016X","queueId":"%d","queueOffset":"%d","transactionId":"%b"},'
-            + _TAIL
+            start + self._id_prefix + b'%016X","queueId":"%d","queueOffset":"%d","transactionId":"%b"},' + _TAIL
         )
+        self._batch_template = start + b'%b","queueId":"%d","queueOffset":"%d"},' + _TAIL
 
     def stored(
         self, request: Command, physical_offset: int, queue_id: int, queue_offset: int, unique_key: str
@@ -52,11 +51,16 @@ class SendReplies:
         start: bytes = _pack_start(4 + length, length)
         return start + header
 
-    def stored_batch(
-        self, request: Command, physical_offsets: Sequence[int], queue_id: int, queue_offset: int
-    ) -> bytes:
-        """All messages of a batch are kept."""
-        return self.stored_but(request, 0, physical_offsets, queue_id, queue_offset, "")
+    def stored_batch(self, request: Command, packed_offsets: bytes, queue_id: int, queue_offset: int) -> bytes:
+        """All messages of a batch are kept; their physical offsets have eight bytes each."""
+        if request.codec != JSON:
+            physical_offsets = unpack(f">{len(packed_offsets) // 8}q", packed_offsets)
+            return self.stored_but(request, 0, physical_offsets, queue_id, queue_offset, "")
+        ids = self._ids(packed_offsets)
+        header: bytes = self._batch_template % (ids, queue_id, queue_offset, request.opaque)
+        length = len(header)
+        start: bytes = _pack_start(4 + length, length)
+        return start + header
 
     def stored_but(
         self,
@@ -70,7 +74,7 @@ class SendReplies:
         """The messages are in the log, and `code` says what could not be promised; any codec, any key."""
         fields = {
             **self.fixed_fields,
-            "msgId": self._ids(physical_offsets),
+            "msgId": self._ids(pack(f">{len(physical_offsets)}q", *physical_offsets)).decode(),
             "queueId": str(queue_id),
             "queueOffset": str(queue_offset),
         }
@@ -78,10 +82,9 @@ class SendReplies:
             fields["transactionId"] = unique_key
         return encode_reply(request, code, None, fields)
 
-    def _ids(self, physical_offsets: Sequence[int]) -> str:
+    def _ids(self, packed_offsets: bytes) -> bytes:
         """Of messages, one after the other; the offsets of all become digits at once."""
-        digits = pack(f">{len(physical_offsets)}Q", *physical_offsets).hex(",", 8).upper()
-        return self._id_prefix + digits.replace(",", self._next_id)
+        return self._id_prefix + _hex(packed_offsets, b",", 8).upper().replace(b",", self._next_id)
 
 
 _PULL_TEMPLATE: Final = (

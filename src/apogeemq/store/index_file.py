@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import mmap
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
-from itertools import chain, repeat
-from itertools import count as word_numbers
+from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
 from sys import byteorder
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
 
 from apogeemq.errors import StorageFailed
 from apogeemq.store.layout import INDEX_HEADER, INDEX_HEADER_SIZE, INDEX_ITEM, INDEX_ITEM_SIZE, INDEX_SLOT
 from apogeemq.store.mapped_file import MappedFile
 
+if TYPE_CHECKING:
+    from mypy_extensions import i32, i64
+
 _RESERVE_STEP: Final = 1024 * 1024
 _FIRST_ITEM: Final = 1  # item 0 means "none"
 _MAX_SECONDS: Final = 2**31 - 1
-MAX_ITEMS_AT_ONCE: Final = 64
 _REPAIR_STEP: Final = 65_536  # items
 
 _WORD: Final = 4
@@ -37,11 +38,21 @@ _ITEM_START: Final = "iqi"  # key hash, physical offset, seconds; the previous i
 _pack_item_start: Final = Struct(">" + _ITEM_START).pack_into
 _pack_slot: Final = INDEX_SLOT.pack_into
 _items: Final = INDEX_ITEM.iter_unpack
+_IS_BIG_ENDIAN: Final = byteorder == "big"
+_SIGN_BIT: Final = 0x8000_0000
+_UNSIGNED_END: Final = 0x1_0000_0000
 
 
-@lru_cache(maxsize=MAX_ITEMS_AT_ONCE)
-def _item_starts_of(count: int) -> Callable[..., None]:
-    return Struct(">" + (_ITEM_START + "4x") * count).pack_into
+def _big_endian(number: i64) -> i64:
+    """The word whose bytes, in this machine's order, are a positive number from its highest byte on; or back."""
+    if _IS_BIG_ENDIAN:
+        return number
+    return (number & 0xFF) << 24 | (number & 0xFF00) << 8 | number >> 8 & 0xFF00 | number >> 24
+
+
+def _signed(word: i64) -> int:
+    """A damaged slot may hold anything; it is passed on as it is, and not followed."""
+    return int(word if word < _SIGN_BIT else word - _UNSIGNED_END)
 
 
 class IndexFile:
@@ -127,32 +138,43 @@ class IndexFile:
         self.end_offset = physical_offset
         self.next_item = number + 1
 
-    def put_many(self, hashes: Sequence[int], physical_offsets: Sequence[int], store_time: int) -> int:
-        """Up to MAX_ITEMS_AT_ONCE of one moment; gives how many there was room for, at least one. May raise OSError."""
+    def put_many(self, hashes: list[int], physical_offsets: list[int], store_time: int) -> int:
+        """Of one moment; gives how many there was room for, at least one. May raise OSError."""
         number = self.next_item
         if number >= self._room:
             self._make_room(physical_offsets[0], store_time)
         if store_time != self.end_time:
             self._tell_time(store_time)
         count = min(len(hashes), self._room - number)
-        hashes, physical_offsets = hashes[:count], physical_offsets[:count]
-        item_word = self._items_word + number * _ITEM_WORDS
+        start = self._items_at + number * INDEX_ITEM_SIZE
         words: memoryview = self._words  # type: ignore[assignment]
         data: mmap.mmap = self._map  # type: ignore[assignment]
-        fields = chain.from_iterable(zip(hashes, physical_offsets, repeat(self._seconds)))
-        _item_starts_of(count)(data, item_word * _WORD, *fields)
-        slot_count, used = self._slot_count, 0
-        for hash_value, previous_word in zip(hashes, word_numbers(item_word + _PREVIOUS_WORD, _ITEM_WORDS)):
-            slot_word = hash_value % slot_count + _HEADER_WORDS
-            words[previous_word] = previous = words[slot_word]
-            if not previous:
-                used += 1
-            _pack_slot(data, slot_word * _WORD, number)
-            number += 1
-        self.used_slots += used
-        self.end_offset = physical_offsets[-1]
-        self.next_item = number
+        data[start : start + count * INDEX_ITEM_SIZE] = self._linked_items(words, hashes, physical_offsets, count)
+        self.end_offset = physical_offsets[count - 1]
+        self.next_item = number + count
         return count
+
+    def _linked_items(self, words: memoryview, hashes: list[int], physical_offsets: list[int], count: i64) -> bytes:
+        """The next items, as `layout.INDEX_ITEM` has them; their slots lead to them already."""
+        items = BytesWriter()
+        slot_count: i64 = self._slot_count
+        number: i64 = self.next_item
+        seconds: i32 = self._seconds
+        index: i64 = 0
+        while index < count:
+            hash_value: i64 = hashes[index]
+            slot_word = hash_value % slot_count + _HEADER_WORDS
+            previous: i64 = words[slot_word]
+            if previous == 0:
+                self.used_slots += 1
+            words[slot_word] = _big_endian(number)
+            write_i32_be(items, hashes[index])
+            write_i64_be(items, physical_offsets[index])
+            write_i32_be(items, seconds)
+            write_i32_be(items, _signed(_big_endian(previous)))
+            number += 1
+            index += 1
+        return items.getvalue()
 
     def _tell_time(self, store_time: int) -> None:
         self.end_time = store_time

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from apogeemq.errors import StorageFailed
-from apogeemq.store.index_file import MAX_ITEMS_AT_ONCE, IndexFile
+from apogeemq.store.index_file import IndexFile
 from apogeemq.store.key_hash import key_hash
 from apogeemq.store.mapped_file import MappedFile
 
@@ -85,15 +85,16 @@ class KeyIndex:
                 file = self._next_file(store_time)
             file.put(key_hash(topic, key), physical_offset, store_time)
 
-    def put_many(self, hashes: Sequence[int], physical_offsets: Sequence[int], store_time: int) -> None:
+    def put_many(self, hashes: list[int], physical_offsets: list[int], store_time: int) -> None:
         """`key_hash` of each key of several messages, and where these are; all of one moment. May raise OSError."""
-        done = 0
-        while done < len(hashes):
+        while hashes:
             file = self.files[-1] if self.files else None
             if file is None or file.next_item >= self._item_count:
                 file = self._next_file(store_time)
-            end = done + MAX_ITEMS_AT_ONCE
-            done += file.put_many(hashes[done:end], physical_offsets[done:end], store_time)
+            done = file.put_many(hashes, physical_offsets, store_time)
+            if done == len(hashes):
+                return
+            hashes, physical_offsets = hashes[done:], physical_offsets[done:]
 
     def _next_file(self, store_time: int) -> IndexFile:
         moment = datetime.fromtimestamp(store_time / 1000)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from apogeemq.filter.tags import MASK, POWERS, java_hash, unsigned_java_hash
+from apogeemq.filter.tags import MASK, java_hash
 from apogeemq.model.properties import KEY_SEPARATOR, KEYS, NAME_END, TAGS, UNIQUE_KEY, decode_properties
-from apogeemq.store.key_hash import key_hash
+from apogeemq.store.key_hash import COUNTING, hash_before_count, key_hash
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 _UNIQUE_KEY_NAME: Final = (UNIQUE_KEY + NAME_END).encode()
 _UNIQUE_KEY_LENGTH: Final = 32
-_COUNTING: Final = 6  # digits at the end of a unique key; those before are the same for a quarter of a second
-_COUNTING_POWER: Final = POWERS[_COUNTING]
 _SIGN_BIT: Final = 0x8000_0000
 _TOO_LARGE: Final = 0x1_0000_0000
 _NOT_ALIKE: Final = -1
@@ -27,18 +28,21 @@ def index_keys(properties: dict[str, str]) -> list[str]:
 
 
 class BatchMarks:
-    """Of the messages of a batch. Most have one key, a unique one, and differ in the last digits of that alone."""
+    """Of the messages of batches to one topic.
 
-    __slots__ = ("_after", "_before", "_hash_before", "_length", "_tags_code", "_topic")
+    Most have one key, a unique one, and differ in the last digits of that alone; so do batches of one producer.
+    """
+
+    __slots__ = ("_after", "_before", "_hash_before", "_length", "_tags_code", "topic")
 
     def __init__(self, topic: str) -> None:
-        self._topic = topic
+        self.topic = topic
         # Of the last properties that were decoded: what is before and after the digits that count, the hash of the key
         # without them, the tags code.
         self._length = -1
         self._before = b""
         self._after = b""
-        self._hash_before = 0
+        self._hash_before: i64 = 0
         self._tags_code = 0
 
     def add(self, properties: bytes, offset: int, hashes: list[int], offsets: list[int]) -> int:
@@ -50,14 +54,16 @@ class BatchMarks:
         offsets.append(offset)
         return self._tags_code
 
-    def _hash_if_alike(self, properties: bytes) -> int:
-        at = len(self._before)
-        end = at + _COUNTING
-        if len(properties) != self._length or properties[:at] != self._before or properties[end:] != self._after:
+    def _hash_if_alike(self, properties: bytes) -> i64:
+        if len(properties) != self._length:
             return _NOT_ALIKE
-        rest = 0
+        if not properties.startswith(self._before) or not properties.endswith(self._after):
+            return _NOT_ALIKE
+        at: i64 = len(self._before)
+        end = at + COUNTING
+        rest: i64 = 0
         while at < end:
-            digit = properties[at]
+            digit: i64 = properties[at]
             if digit < 0x30 or digit > 0x46:  # from 0 to F: nothing that ends a property or is more than one byte
                 return _NOT_ALIKE
             rest = rest * 31 + digit
@@ -72,7 +78,7 @@ class BatchMarks:
         decoded = decode_properties(properties.decode())
         keys, tags = index_keys(decoded), decoded.get(TAGS)
         for key in keys:
-            hashes.append(key_hash(self._topic, key))
+            hashes.append(key_hash(self.topic, key))
             offsets.append(offset)
         tags_code = java_hash(tags) if tags else 0
         if len(keys) == 1 and len(keys[0]) == _UNIQUE_KEY_LENGTH and decoded.get(UNIQUE_KEY) == keys[0]:
@@ -85,6 +91,5 @@ class BatchMarks:
         if not unique_key.isascii() or properties.count(_UNIQUE_KEY_NAME) != 1:
             return
         self._length, self._tags_code = len(properties), tags_code
-        self._before, self._after = properties[: end - _COUNTING], properties[end:]
-        of_head = unsigned_java_hash(f"{self._topic}#{unique_key[:-_COUNTING]}")
-        self._hash_before = of_head * _COUNTING_POWER & MASK
+        self._before, self._after = properties[: end - COUNTING], properties[end:]
+        self._hash_before = hash_before_count(self.topic, unique_key)

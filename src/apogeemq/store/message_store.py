@@ -15,15 +15,17 @@ from typing import Final, TypeAlias
 from apogeemq.errors import StorageFailed
 from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from apogeemq.model.properties import decode_properties
-from apogeemq.protocol.record import HEAD_SIZES, HOST_FLAGS, Record, encode_record
+from apogeemq.protocol.record import HEAD_SIZES, HOST_FLAGS, Record
+from apogeemq.protocol.record_writing import encode_record
 from apogeemq.store.batch import EncodedBatch, batch_size
 from apogeemq.store.collecting import many_messages, next_messages, wanted_messages
 from apogeemq.store.commit_log import CommitLog
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.consume_queue import ConsumeQueue
 from apogeemq.store.key_index import KeyIndex
+from apogeemq.store.layout import QUEUE_ENTRY
 from apogeemq.store.mapped_file import MapCache, most_maps
-from apogeemq.store.message_marks import index_keys
+from apogeemq.store.message_marks import BatchMarks, index_keys
 from apogeemq.store.results import BatchPart, GetStatus, Got, NewMessage, Put, PutBatch
 
 log = logging.getLogger(__name__)
@@ -59,6 +61,7 @@ class MessageStore:
         self._maps = MapCache(config.max_mapped_queue_files or most_maps())
         self._tags_code_of = tags_code_of
         self._is_indexed = config.message_index_enable
+        self._marks = BatchMarks("")  # of the last batch's topic
         self.waiting: dict[tuple[str, int], Waiter] = {}
         # Why nothing more can be put: a flush has failed (said by its thread, never taken back), the disk is full.
         self.flush_error: OSError | None = None
@@ -160,7 +163,7 @@ class MessageStore:
                 waiter(queue_offset, tags_code, store_time, properties)
         return physical_offset, queue_offset, size, store_time
 
-    def put_batch(self, shared: NewMessage, parts: Sequence[BatchPart], now_ms: int) -> PutBatch:
+    def put_batch(self, shared: NewMessage, parts: list[BatchPart], now_ms: int) -> PutBatch:
         """Append the messages of a batch to one queue, all of them or, with OSError, none.
 
         Flag, body and properties, which must be UTF-8, are those of the parts, the rest is `shared`. They lie in one
@@ -174,28 +177,30 @@ class MessageStore:
         total_size = batch_size(shared, parts)
         physical_offset = self.log.claim(total_size)
         store_time = self.last_store_time = max(now_ms, self.last_store_time)
-        batch = EncodedBatch(shared, parts, physical_offset, first_offset, store_time)
+        if self._marks.topic != topic:
+            self._marks = BatchMarks(topic)
+        batch = EncodedBatch(shared, parts, physical_offset, first_offset, store_time, self._marks)
         self.log.put(batch.records)
-        queue.append_many(batch.entries(), physical_offset + total_size)
+        queue.append_many(batch.entries, physical_offset + total_size)
         if self._is_indexed:
             try:
                 self.index.put_many(batch.key_hashes, batch.hashed_offsets, store_time)
             except OSError as error:
                 self._is_not_indexed(error)
         if self.waiting:
-            self._tell_of_batch(topic, queue_id, parts, batch.tags_codes, first_offset, store_time)
-        return PutBatch(batch.offsets, first_offset, total_size, store_time)
+            self._tell_of_batch(topic, queue_id, parts, batch.entries, first_offset, store_time)
+        return PutBatch(physical_offset, batch.offsets, first_offset, total_size, store_time)
 
     def _tell_of_batch(
         self,
         topic: str,
         queue_id: int,
         parts: Sequence[BatchPart],
-        tags_codes: Sequence[int],
+        entries: bytes,
         queue_offset: int,
         store_time: int,
     ) -> None:
-        for (_, _, properties), tags_code in zip(parts, tags_codes, strict=True):
+        for (_, _, properties), (_, _, tags_code) in zip(parts, QUEUE_ENTRY.iter_unpack(entries), strict=True):
             waiter = self.waiting.get((topic, queue_id))
             if waiter is None:
                 return

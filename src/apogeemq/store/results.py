@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from struct import iter_unpack
 from typing import TypeAlias
 
 import msgspec
@@ -44,15 +45,20 @@ class Put(msgspec.Struct, gc=False):
 class PutBatch(msgspec.Struct, gc=False):
     """Where the messages of a batch went: to consecutive offsets of the queue, one after the other in the log."""
 
-    physical_offsets: list[int]
+    physical_offset: int  # of the first
+    packed_offsets: bytes  # of each, eight bytes
     queue_offset: int  # of the first
     size: int  # of all
     store_time: int
 
     @property
+    def physical_offsets(self) -> list[int]:
+        return [offset for (offset,) in iter_unpack(">q", self.packed_offsets)]
+
+    @property
     def end(self) -> int:
         """The physical offset after the last one."""
-        return self.physical_offsets[0] + self.size
+        return self.physical_offset + self.size
 
 
 class GetStatus(Enum):

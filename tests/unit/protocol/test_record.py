@@ -11,14 +11,13 @@ from apogeemq.protocol.record import (
     MAGIC_V1,
     MAGIC_V2,
     MAX_HEAD_SIZE,
-    BatchRecords,
     decode_head,
     decode_record,
-    encode_record,
     is_intact,
     record_size,
     topic_part,
 )
+from apogeemq.protocol.record_writing import encode_record
 
 # Topic T1, queue 3, queue offset 5, at 4096, KEYS=K1 TAGS=TagA, body `hi`.
 EXAMPLE = bytes.fromhex(
@@ -77,21 +76,6 @@ def test_every_part_is_read_back() -> None:
     assert (record.body, record.topic, record.properties) == (b"hi", b"T1", b"KEYS\x01K1\x02TAGS\x01TagA\x02")
     assert is_intact(record)
     assert not is_intact(record._replace(body=b"ho"))
-
-
-def test_records_of_a_batch_are_the_same_as_single_ones() -> None:
-    born, stored, topic = b"b" * 20, b"s" * 8, topic_part(b"T1")
-    bodies = [(b"one", b""), (b"", b"a\x01b\x02"), (b"three", b"c\x01d\x02")]
-    sizes = [record_size(BORN_HOST_IPV6, 3, len(body), len(properties)) for body, properties in bodies]
-    single = [
-        encode_record(size, topic, 3, n, 7 + n, 4096 * n, BORN_HOST_IPV6, 1, born, 2, stored, 4, 9, *bodies[n])
-        for n, size in enumerate(sizes)
-    ]
-    records = BatchRecords(topic, 3, BORN_HOST_IPV6, 1, born, 2, stored, 4, 9)
-    for n, size in enumerate(sizes):
-        records.add(size, n, 7 + n, 4096 * n, *bodies[n])
-    assert records.joined() == b"".join(single)
-    assert [len(record) for record in single] == sizes
 
 
 @pytest.mark.parametrize("system_flag", [0, BORN_HOST_IPV6, STORE_HOST_IPV6, BORN_HOST_IPV6 | STORE_HOST_IPV6])

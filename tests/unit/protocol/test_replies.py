@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from struct import pack
+
 import pytest
 
 from apogeemq.model.ids import offset_id
@@ -58,12 +60,15 @@ def test_what_could_not_be_promised() -> None:
     assert (answer.code, answer.fields()["msgId"]) == (10, offset_id(HOST, 5))
 
 
-def test_a_batch_names_all_its_messages_and_no_transaction() -> None:
-    answer = decoded(SendReplies("R", True, HOST).stored_batch(request(), [5, 100], 1, 2))
+@pytest.mark.parametrize("codec", [JSON, BINARY])
+def test_a_batch_names_all_its_messages_and_no_transaction(codec: int) -> None:
+    packed_offsets = pack(">qq", 5, 2**40 + 0xABCDEF)
+    answer = decoded(SendReplies("R", True, HOST).stored_batch(request(codec, 9), packed_offsets, 1, 2))
+    assert (answer.code, answer.opaque, answer.remark) == (0, 9, None)
     assert answer.fields() == {
         "MSG_REGION": "R",
         "TRACE_ON": "true",
-        "msgId": f"{offset_id(HOST, 5)},{offset_id(HOST, 100)}",
+        "msgId": f"{offset_id(HOST, 5)},{offset_id(HOST, 2**40 + 0xABCDEF)}",
         "queueId": "1",
         "queueOffset": "2",
     }

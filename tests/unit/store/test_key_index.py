@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from apogeemq.store.key_hash import key_hash
 from apogeemq.store.key_index import KeyIndex
 from apogeemq.store.layout import INDEX_HEADER
 
@@ -138,3 +139,27 @@ def test_the_header_is_apaches(index: KeyIndex) -> None:
     assert (begin_time, end_time, begin_offset, end_offset) == (1_000_000, 1_004_500, 0, 900)
     assert (used_slots, next_item) == (used_slots, 21)
     assert 0 < used_slots <= 20
+
+
+def files_of(folder: Path, *, many: bool, slots: bytes) -> list[bytes]:
+    """After 30 times 40 keys, at once or each alone; the first file began with `slots`."""
+    index = KeyIndex(folder, SLOTS, ITEMS)
+    index.put("T", ["first"], 0, 1000)
+    index.files[0].mapped.map()[INDEX_HEADER.size : INDEX_HEADER.size + len(slots)] = slots
+    for start in range(1, 1201, 40):
+        numbers = range(start, start + 40)
+        if many:
+            hashes = [key_hash("T", f"u{number}") for number in numbers]
+            index.put_many(hashes, [number * RECORD for number in numbers], 1000 + start)
+        else:
+            for number in numbers:
+                index.put("T", [f"u{number}"], number * RECORD, 1000 + start)
+    index.close()
+    return [file.path.read_bytes() for file in index.files]
+
+
+@pytest.mark.parametrize("slots", [b"", bytes(range(56, 256)), b"\xff" * (SLOTS * 4)], ids=["whole", "odd", "all ones"])
+def test_many_at_once_are_the_same_as_each_alone(tmp_path: Path, slots: bytes) -> None:
+    at_once = files_of(tmp_path / "many", many=True, slots=slots)
+    assert len(at_once) == 4
+    assert at_once == files_of(tmp_path / "single", many=False, slots=slots)

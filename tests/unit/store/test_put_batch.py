@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apogeemq.errors import StorageFailed
+from apogeemq.filter.tags import java_hash
 from apogeemq.store.message_store import MessageStore
 from apogeemq.store.results import PutBatch
 from tests.unit.disk import file_size_limit
@@ -77,6 +78,22 @@ def test_messages_of_a_batch_may_have_many_keys_or_none(open_store: OpenStore) -
             wanted = [n for n in range(99, -1, -1) if n % 5 == number and n % 4 > turn]
             found = store.index.find("T", f"k{number}-{turn}", 0, 2**62, 100)
             assert found == [put.physical_offsets[n] for n in wanted]
+
+
+def test_batches_to_several_topics_are_found_by_their_unique_keys(open_store: OpenStore) -> None:
+    """Keys, tags and topics change between batches, and within them, from one message to the next."""
+    store = open_store()
+    where: dict[tuple[str, str], list[int]] = {}
+    for number, topic in enumerate(["T", "T", "U", "T", "U", "U"]):
+        keys = [f"7F0000010FA018B4AAC2{number // 2:06X}{n:06X}" for n in range(number, number + 4)]
+        parts = [(0, b"b", f"UNIQ_KEY\x01{key}\x02TAGS\x01t{number // 3}\x02".encode()) for key in keys]
+        put = store.put_batch(message(topic, 0, 0), parts, 1000)
+        for key, offset in zip(keys, put.physical_offsets, strict=True):
+            where.setdefault((topic, key), []).append(offset)
+    for (topic, key), offsets in where.items():
+        assert store.index.find(topic, key, 0, 2**62, 100) == offsets[::-1]
+    tags = [store.queue("U", 0).entry(offset) for offset in range(12)]
+    assert [entry[2] for entry in tags if entry] == [java_hash("t0")] * 4 + [java_hash("t1")] * 8
 
 
 def test_a_batch_larger_than_a_log_file_is_refused_whole(open_store: OpenStore) -> None:

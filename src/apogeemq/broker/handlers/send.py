@@ -42,7 +42,7 @@ from apogeemq.protocol.remarks import FAQ_HINT
 from apogeemq.protocol.versions import V3_4_9
 from apogeemq.store.config import SYNC_FLUSH
 from apogeemq.store.message_marks import index_keys
-from apogeemq.store.results import BatchPart, NewMessage, Put
+from apogeemq.store.results import BatchPart, NewMessage, Put, PutBatch
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import BUSY_REMARK, Dispatcher, Reply
 from apogeemq.transport.later import Later
@@ -234,26 +234,32 @@ class SendHandlers:
         )
         put = self._putter.put_batch(shared, parts)
         self._count_put(header.topic, len(parts), put.size)
-        reply = self._replies.stored_batch(command, put.physical_offsets, queue_id, put.queue_offset)
+        reply = self._replies.stored_batch(command, put.packed_offsets, queue_id, put.queue_offset)
         if self.is_sync:
-            not_kept = partial(self._not_kept, command, put.physical_offsets, queue_id, put.queue_offset, "")
+            not_kept = partial(self._batch_not_kept, command, put, queue_id)
             return self._state.promises.answer_when_kept(put.end, put.store_time, reply, not_kept)
         return reply
+
+    def _batch_not_kept(self, command: Command, put: PutBatch, queue_id: int) -> bytes:
+        return self._not_kept(command, put.physical_offsets, queue_id, put.queue_offset, "")
 
     def _batch_parts(self, body: bytes) -> list[BatchPart]:
         """The messages as they are: the broker adds nothing to the properties of a batch."""
         try:
             parts = decode_batch(body)
-            for _, _, properties in parts:
-                if b"\0" in properties:
-                    self._putter.check_zeros(properties)
-                if not properties.isascii():
-                    properties.decode()
+            of_all = b"".join([properties for _, _, properties in parts])
+            if 0 in of_all or not of_all.isascii():
+                self._check_each(parts)
         except (ProtocolError, UnicodeDecodeError) as error:
             raise _illegal(f"the batch is malformed: {error}") from None
         if not parts:
             raise _illegal("the batch holds no message")
         return parts
+
+    def _check_each(self, parts: list[BatchPart]) -> None:
+        for _, _, properties in parts:
+            self._putter.check_zeros(properties)
+            properties.decode()
 
     # -- checks that most messages pass by -------------------------------------------------------------------
 

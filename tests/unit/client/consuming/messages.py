@@ -11,7 +11,8 @@ from apogeemq.client.instance import ClientInstance
 from apogeemq.client.options import ClientOptions, ConsumerOptions
 from apogeemq.model.properties import encode_properties
 from apogeemq.model.queues import MessageQueue
-from apogeemq.protocol.record import decode_record, encode_record, record_size, topic_part
+from apogeemq.protocol.record import decode_record, record_size, topic_part
+from apogeemq.protocol.record_writing import encode_record
 
 QUEUE = MessageQueue("broker-a", 2, "T")
 HOST = bytes((10, 0, 0, 1, 0, 0, 0x2A, 0x9F))

@@ -14,7 +14,8 @@ from apogeemq.model.ids import offset_id
 from apogeemq.model.properties import decode_properties, encode_properties
 from apogeemq.protocol.batch import decode_batch
 from apogeemq.protocol.compression import decompress
-from apogeemq.protocol.record import Record, decode_record, encode_record, record_size, topic_part
+from apogeemq.protocol.record import Record, decode_record, record_size, topic_part
+from apogeemq.protocol.record_writing import encode_record
 from apogeemq.spark.source.ranges import OffsetRange
 
 BATCH = INNER_BATCH | NEED_UNWRAP
