@@ -129,6 +129,39 @@ def test_answers_are_gone_through_side_by_side(bodies: list[list[bytes]], spoilt
     assert results[0] == results[1] or (spoilt is not None and results[0] is None)  # it looks at each answer
 
 
+@given(
+    some.lists(some.tuples(some.integers(0, 3), some.integers(0, 5)), max_size=5),
+    some.none() | some.tuples(some.integers(0, 2**16), some.integers(0, 255)),
+)
+def test_records_of_one_size_are_found_as_others_are(
+    answers: list[tuple[int, int]], spoilt: tuple[int, int] | None
+) -> None:
+    """Each answer has so many records with bodies of so many bytes."""
+    parts = [stored_from(0, [Stored(bytes(size))] * count) for size, count in answers]
+    data = bytearray(b"".join(parts))
+    if spoilt is not None and data:
+        data[spoilt[0] % len(data)] = spoilt[1]
+    results: list[Any] = []
+    for find in (lambda octets: record_heads.record_positions(octets, [*map(len, parts)]), one_by_one):
+        try:
+            results.append(find(bytes(data)).tolist())
+        except ProtocolError as error:
+            results.append(str(error))
+    assert results[0] == results[1]
+
+
+def one_by_one(data: bytes) -> record_heads.Positions:
+    return record_heads._positions_one_by_one(data)
+
+
+def test_records_of_one_size_are_not_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_heads, "_positions_one_by_one", None)
+    answers = [stored_from(0, [Stored(bytes(20))] * 2), b"", stored_from(2, [Stored(bytes(9))] * 3)]
+    positions = record_heads.record_positions(b"".join(answers), [*map(len, answers)])
+    assert len(positions) == 6
+    assert positions[2] == len(answers[0])
+
+
 @given(some.binary(max_size=400), some.lists(some.integers(0, 2**16), max_size=4), some.integers(0, 255))
 def test_bytes_that_are_no_records_are_refused(tail: bytes, places: list[int], octet: int) -> None:
     spoilt = bytearray(stored_from(0, [Stored()] * 3) + tail)
