@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import time
+from time import monotonic_ns, time_ns
+from typing import Final
+
+_time_ns: Final = time_ns  # a name of this module is found at once where it is compiled, an imported one looked up
+_monotonic_ns: Final = monotonic_ns
 
 
 def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return _time_ns() // 1_000_000
 
 
 def monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
+    return _monotonic_ns() // 1_000_000
