@@ -29,6 +29,8 @@ HOT_MODULES = (
     "client/consuming/pushing/ordered_delivery",
     "client/producing/accumulator",
     "client/producing/destinations",
+    "client/producing/lingering",
+    "client/producing/outgoing",
     "client/producing/queue_choice",
     "client/producing/sending",
     "client/producing/window",

@@ -48,10 +48,16 @@ def decode_batch(data: bytes) -> list[tuple[int, bytes, bytes]]:
 def encode_batch(messages: list[tuple[int, bytes, bytes]]) -> bytes:
     """From (flag, body, properties) of each message."""
     pieces: list[bytes] = []
+    head = properties_length = b""
+    last_flag = last_size = last_rest = -1  # the messages of a batch are often alike
     for flag, body, properties in messages:
-        length = len(body)
-        pieces.append(_HEAD.pack(_HEAD_SIZE + length + 2 + len(properties), 0, 0, flag, length))
+        size, rest = len(body), len(properties)
+        if size != last_size or rest != last_rest or flag != last_flag:
+            last_flag, last_size, last_rest = flag, size, rest
+            head = _HEAD.pack(_HEAD_SIZE + size + 2 + rest, 0, 0, flag, size)
+            properties_length = rest.to_bytes(2)
+        pieces.append(head)
         pieces.append(body)
-        pieces.append(len(properties).to_bytes(2))
+        pieces.append(properties_length)
         pieces.append(properties)
     return b"".join(pieces)

@@ -112,8 +112,10 @@ def results_of_batch(result: SendResult, count: int) -> list[SendResult]:
     message_ids, offset_ids = result.message_id.split(","), result.offset_id.split(",")
     if len(offset_ids) != count:  # a broker that keeps a batch as one record names one place
         offset_ids = [result.offset_id] * count
+    status, transaction_id, offset = result.status, result.transaction_id, result.queue_offset
     queue: MessageQueue = result.queue
-    return [
-        SendResult(result.status, message_id, offset_id, queue, result.queue_offset + index, result.transaction_id)
-        for index, (message_id, offset_id) in enumerate(zip(message_ids, offset_ids, strict=True))
-    ]
+    results: list[SendResult] = []
+    for message_id, offset_id in zip(message_ids, offset_ids, strict=True):
+        results.append(SendResult(status, message_id, offset_id, queue, offset, transaction_id))
+        offset += 1
+    return results

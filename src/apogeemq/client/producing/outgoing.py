@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-
-import msgspec
+from typing import Final
 
 from apogeemq.client.options import ProducerOptions
+from apogeemq.client.producing.outgoing_request import Outgoing as Outgoing
 from apogeemq.errors import MessageIllegal
 from apogeemq.model import properties as names
 from apogeemq.model.flags import COMPRESSED
@@ -21,16 +21,7 @@ from apogeemq.protocol.headers.broker import SendMessage
 _MAX_BATCHED_TEXT = MAX_SIZE // 8  # characters, of which each may take four bytes
 _BYTES = (bytes, bytearray, memoryview)
 _MAX_KNOWN_TOPICS = 4096
-
-
-class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """Ready to go to any queue; `unique_ids` of a batch are those of its messages."""
-
-    topic: str
-    header: SendMessage
-    body: bytes
-    unique_ids: tuple[str, ...]
-    is_batch: bool = False
+_BEFORE_ID: Final = b"UNIQ_KEY\x01"
 
 
 def prepared(
@@ -70,16 +61,35 @@ def prepared_batch(
 ) -> Outgoing:
     """One request for several messages that `check_batch` has seen. Raises MessageIllegal when they are too many."""
     first = messages[0]
-    body = encode_batch(
-        [
-            (message.flag, bytes(message.body), _encoded(message, unique_id).encode())
-            for message, unique_id in zip(messages, unique_ids, strict=True)
-        ]
-    )
+    body = encode_batch(_entries(messages, unique_ids))
     if len(body) > options.max_message_size:
         raise MessageIllegal(f"a batch of {len(body)} bytes is larger than {options.max_message_size}")
     properties = batch_properties(namespace, waits_for_store=first.waits_for_store)
     return encoded(first.topic, body, properties, group, options, now_ms, unique_ids=tuple(unique_ids))
+
+
+def _entries(messages: Sequence[Message], unique_ids: Sequence[str]) -> list[tuple[int, bytes, bytes]]:
+    """Flag, body and properties of each. Most messages of a batch differ in their ids and bodies alone."""
+    entries: list[tuple[int, bytes, bytes]] = []
+    tags, waits, after_id = "", True, _after_id("", waits_for_store=True)
+    for message, unique_id in zip(messages, unique_ids, strict=True):
+        if message.properties or message.keys or message.delay_level or message.sharding_key:
+            properties = _encoded(message, unique_id).encode()
+        else:
+            if message.tags != tags or message.waits_for_store != waits:
+                _encoded(message, unique_id)  # raises what there is to be said of its tags
+                tags, waits = message.tags, message.waits_for_store
+                after_id = _after_id(tags, waits_for_store=waits)
+            properties = b"%b%b%b" % (_BEFORE_ID, unique_id.encode(), after_id)
+        body = message.body
+        entries.append((message.flag, body if type(body) is bytes else bytes(body), properties))
+    return entries
+
+
+def _after_id(tags: str, *, waits_for_store: bool) -> bytes:
+    """What follows the id in the properties of a message that has nothing else, as `_encoded` writes it."""
+    wait = f"\x02WAIT\x01{'true' if waits_for_store else 'false'}\x02"
+    return f"{wait}TAGS\x01{tags}\x02".encode() if tags else wait.encode()
 
 
 def batch_properties(namespace: str = "", *, waits_for_store: bool = True) -> str:
@@ -141,7 +151,7 @@ def may_be_batched(message: Message, options: ProducerOptions) -> bool:
     if message.sharding_key or message.delay_level or message.topic.startswith(RETRY_PREFIX):
         return False
     length = len(message.tags)
-    if message.keys or message.properties:
+    if message.properties or message.keys:
         length += sum(map(len, (*_keys(message), *message.properties, *message.properties.values())))
     return len(message.body) < options.batch_bytes and length < _MAX_BATCHED_TEXT
 

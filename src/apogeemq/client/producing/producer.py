@@ -15,6 +15,7 @@ from apogeemq.client.options import ClientOptions, ProducerOptions
 from apogeemq.client.producing.accumulator import Accumulator
 from apogeemq.client.producing.destinations import Destinations, QueueSelector, queue_without_namespace
 from apogeemq.client.producing.detector import Detector
+from apogeemq.client.producing.lingering import Lingering
 from apogeemq.client.producing.outgoing import (
     Outgoing,
     batch_properties,
@@ -69,6 +70,11 @@ class Producer(TopicQueries):
         self._window = Window(self.options.max_in_flight, self.options.max_bytes_in_flight)
         self._accumulator = Accumulator(
             self._send_together, self.options.linger_seconds, self.options.batch_bytes, self._window.leave
+        )
+        self._lingering = (
+            Lingering(self._accumulator, self._window, self.options)
+            if self.options.linger_seconds > 0 and not self._client.namespace
+            else None
         )
         self._joined = Accumulator(self._send_together, 0.0, self.options.batch_bytes)
         self._waiting_sends = 0
@@ -185,6 +191,8 @@ class Producer(TopicQueries):
         if self._begun_in_a_row >= _TURN:
             self._begun_in_a_row = 0
             await asyncio.sleep(0)
+        if self._lingering is not None and (begun := self._lingering.begin(message)) is not None:
+            return begun
         size = len(message.body)
         if not self._window.may_enter(size):
             await self._window.enter(size)
