@@ -13,13 +13,14 @@ BatchEnded = Callable[[int, int], None]
 
 
 class _Batch:
-    __slots__ = ("messages", "results", "size", "timer")
+    __slots__ = ("is_answered", "messages", "results", "size", "timer")
 
     def __init__(self, timer: asyncio.TimerHandle) -> None:
         self.messages: list[Message] = []
         self.results: list[asyncio.Future[SendResult]] = []
         self.size = 0
         self.timer = timer
+        self.is_answered = False
 
 
 class Accumulator:
@@ -92,11 +93,14 @@ class Accumulator:
         for result, own in zip(batch.results, results_of_batch(sent, len(batch.results)), strict=True):
             if not result.done():
                 result.set_result(own)
+        batch.is_answered = True
 
     def _batch_ended(self, batch: _Batch, done: asyncio.Task[None]) -> None:
         """Also when it was cancelled before it began."""
         self._sending.discard(done)
         self._ended(batch.size, len(batch.results))
+        if batch.is_answered:
+            return
         error = None if done.cancelled() else done.exception()
         for result in batch.results:
             if result.done():

@@ -14,7 +14,7 @@ from apogeemq.model.flags import COMPRESSED
 from apogeemq.model.messages import SYSTEM_PROPERTIES, Message
 from apogeemq.model.properties import KEY_SEPARATOR, MAX_SIZE, NAME_END, VALUE_END, encode_properties
 from apogeemq.model.topics import NO_SEND_TOPICS, RETRY_PREFIX, topic_problem
-from apogeemq.protocol.batch import encode_batch
+from apogeemq.protocol.batch import BatchEncoder
 from apogeemq.protocol.compression import FLAGS, compress
 from apogeemq.protocol.headers.broker import SendMessage
 
@@ -61,29 +61,30 @@ def prepared_batch(
 ) -> Outgoing:
     """One request for several messages that `check_batch` has seen. Raises MessageIllegal when they are too many."""
     first = messages[0]
-    body = encode_batch(_entries(messages, unique_ids))
+    body = _batch_body(messages, unique_ids)
     if len(body) > options.max_message_size:
         raise MessageIllegal(f"a batch of {len(body)} bytes is larger than {options.max_message_size}")
     properties = batch_properties(namespace, waits_for_store=first.waits_for_store)
     return encoded(first.topic, body, properties, group, options, now_ms, unique_ids=tuple(unique_ids))
 
 
-def _entries(messages: Sequence[Message], unique_ids: Sequence[str]) -> list[tuple[int, bytes, bytes]]:
-    """Flag, body and properties of each. Most messages of a batch differ in their ids and bodies alone."""
-    entries: list[tuple[int, bytes, bytes]] = []
+def _batch_body(messages: Sequence[Message], unique_ids: Sequence[str]) -> bytes:
+    """Most messages of a batch differ in their ids and bodies alone."""
+    encoder = BatchEncoder()
     tags, waits, after_id = "", True, _after_id("", waits_for_store=True)
     for message, unique_id in zip(messages, unique_ids, strict=True):
-        if message.properties or message.keys or message.delay_level or message.sharding_key:
-            properties = _encoded(message, unique_id).encode()
-        else:
-            if message.tags != tags or message.waits_for_store != waits:
-                _encoded(message, unique_id)  # raises what there is to be said of its tags
-                tags, waits = message.tags, message.waits_for_store
-                after_id = _after_id(tags, waits_for_store=waits)
-            properties = b"%b%b%b" % (_BEFORE_ID, unique_id.encode(), after_id)
         body = message.body
-        entries.append((message.flag, body if type(body) is bytes else bytes(body), properties))
-    return entries
+        if type(body) is not bytes:
+            body = bytes(body)
+        if message.properties or message.keys or message.delay_level or message.sharding_key:
+            encoder.add(message.flag, body, _encoded(message, unique_id).encode())
+            continue
+        if message.tags != tags or message.waits_for_store != waits:
+            _encoded(message, unique_id)  # raises what there is to be said of its tags
+            tags, waits = message.tags, message.waits_for_store
+            after_id = _after_id(tags, waits_for_store=waits)
+        encoder.add_named(message.flag, body, _BEFORE_ID, unique_id.encode(), after_id)
+    return encoder.joined()
 
 
 def _after_id(tags: str, *, waits_for_store: bool) -> bytes:
