@@ -13,9 +13,11 @@ BatchEnded = Callable[[int, int], None]
 
 
 class _Batch:
-    __slots__ = ("is_answered", "messages", "results", "size", "timer")
+    __slots__ = ("is_answered", "messages", "results", "size", "timer", "topic", "waits_for_store")
 
-    def __init__(self, timer: asyncio.TimerHandle) -> None:
+    def __init__(self, topic: str, waits_for_store: bool, timer: asyncio.TimerHandle) -> None:
+        self.topic = topic
+        self.waits_for_store = waits_for_store
         self.messages: list[Message] = []
         self.results: list[asyncio.Future[SendResult]] = []
         self.size = 0
@@ -38,6 +40,7 @@ class Accumulator:
         self._ended = ended
         self._loop: asyncio.AbstractEventLoop | None = None
         self._growing: dict[tuple[str, bool], _Batch] = {}
+        self._last: _Batch | None = None  # of those that grow: most messages go where the one before went
         self._sending: set[asyncio.Task[None]] = set()
 
     def add(self, message: Message) -> asyncio.Future[SendResult]:
@@ -45,20 +48,24 @@ class Accumulator:
         loop = self._loop
         if loop is None:  # asked for once: each time is a call of the system
             loop = self._loop = asyncio.get_running_loop()
-        key = (message.topic, message.waits_for_store)
-        size = len(message.body)
-        batch = self._growing.get(key)
+        topic, waits, size = message.topic, message.waits_for_store, len(message.body)
+        batch = self._last
+        if batch is None or batch.topic != topic or batch.waits_for_store != waits:
+            batch = self._growing.get((topic, waits))
         if batch is not None and batch.size + size > self._max_bytes:
-            self._ripe(key)
+            self._ripe((topic, waits))
             batch = None
         if batch is None:
-            batch = self._growing[key] = _Batch(loop.call_later(self._linger_seconds, self._ripe, key))
+            key = (topic, waits)
+            timer = loop.call_later(self._linger_seconds, self._ripe, key)
+            batch = self._growing[key] = _Batch(topic, waits, timer)
+        self._last = batch
         result: asyncio.Future[SendResult] = loop.create_future()
         batch.messages.append(message)
         batch.results.append(result)
         batch.size += size
         if batch.size >= self._max_bytes:
-            self._ripe(key)
+            self._ripe((topic, waits))
         return result
 
     async def flush(self) -> None:
@@ -76,6 +83,7 @@ class Accumulator:
                 result.cancel()
             self._ended(batch.size, len(batch.results))
         self._growing.clear()
+        self._last = None
         for task in tuple(self._sending):
             task.cancel()
 
@@ -83,6 +91,8 @@ class Accumulator:
         batch = self._growing.pop(key, None)
         if batch is None:
             return
+        if batch is self._last:
+            self._last = None
         batch.timer.cancel()
         task = asyncio.ensure_future(self._send_batch(batch))
         self._sending.add(task)

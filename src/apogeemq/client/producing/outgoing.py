@@ -21,6 +21,8 @@ from apogeemq.protocol.headers.broker import SendMessage
 _MAX_BATCHED_TEXT = MAX_SIZE // 8  # characters, of which each may take four bytes
 _BYTES = (bytes, bytearray, memoryview)
 _MAX_KNOWN_TOPICS = 4096
+_MIN_FLAG: Final = -(2**31)
+_MAX_FLAG: Final = 2**31 - 1
 _BEFORE_ID: Final = b"UNIQ_KEY\x01"
 
 
@@ -173,7 +175,7 @@ def check(message: Message, options: ProducerOptions) -> None:
         raise MessageIllegal("the body is empty")
     if size > options.max_message_size:
         raise MessageIllegal(f"the body has {size} bytes, more than {options.max_message_size}")
-    if message.delay_level < 0 or not -(2**31) <= message.flag < 2**31:
+    if message.delay_level < 0 or not _MIN_FLAG <= message.flag <= _MAX_FLAG:
         raise MessageIllegal(f"delay level {message.delay_level} or flag {message.flag} is out of range")
     if message.properties:
         _check_properties(message.properties)

@@ -42,6 +42,7 @@ from apogeemq.runtime.tasks import Tasks
 DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
 # After so many messages in a row the loop has its turn: else nobody would read answers while a program goes on sending.
 _TURN: Final = 64
+_BATCHED_TURN: Final = 256  # of those that only join a batch
 _NO_MESSAGE: Final = Message("", b"")
 
 
@@ -80,6 +81,7 @@ class Producer(TopicQueries):
         self._waiting_sends = 0
         self._sending: set[asyncio.Future[SendResult]] = set()
         self._begun_in_a_row = 0
+        self._turn = _TURN if self._lingering is None else _BATCHED_TURN
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -188,7 +190,7 @@ class Producer(TopicQueries):
         if self._instance is None:
             self._running  # noqa: B018  WrongState before anything waits
         self._begun_in_a_row += 1
-        if self._begun_in_a_row >= _TURN:
+        if self._begun_in_a_row >= self._turn:
             self._begun_in_a_row = 0
             await asyncio.sleep(0)
         if self._lingering is not None and (begun := self._lingering.begin(message)) is not None:
