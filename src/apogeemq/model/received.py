@@ -23,12 +23,12 @@ class Origin(NamedTuple):
 class ReceivedMessage:
     """A message as it is stored; body and properties are as they were sent.
 
-    What few programs ask for is read when they do; whoever makes messages says how, by `read_origin`.
+    What few programs ask for is read when they do; whoever makes messages says how, by `_read_origin`.
     """
 
     __slots__ = (
         "_encoded_properties",
-        "_origin",
+        "_known_origin",
         "_properties",
         "body",
         "flag",
@@ -59,36 +59,36 @@ class ReceivedMessage:
         self.flag = flag
         self._encoded_properties = encoded_properties
         self._properties: dict[str, str] | None = None
-        self._origin: Origin | None = None
+        self._known_origin: Origin | None = None
 
-    def read_origin(self) -> Origin:
+    def _read_origin(self) -> Origin:
         raise NotImplementedError
 
     @property
-    def origin(self) -> Origin:
-        if self._origin is None:
-            self._origin = self.read_origin()
-        return self._origin
+    def _origin(self) -> Origin:
+        if self._known_origin is None:
+            self._known_origin = self._read_origin()
+        return self._known_origin
 
     @property
     def physical_offset(self) -> int:
-        return self.origin.physical_offset
+        return self._origin.physical_offset
 
     @property
     def born_time_ms(self) -> int:
-        return self.origin.born_time_ms
+        return self._origin.born_time_ms
 
     @property
     def born_host(self) -> bytes:
-        return self.origin.born_host
+        return self._origin.born_host
 
     @property
     def store_time_ms(self) -> int:
-        return self.origin.store_time_ms
+        return self._origin.store_time_ms
 
     @property
     def store_host(self) -> bytes:
-        return self.origin.store_host
+        return self._origin.store_host
 
     @property
     def properties(self) -> dict[str, str]:

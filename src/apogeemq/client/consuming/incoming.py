@@ -41,7 +41,7 @@ class Settler:
 class ConsumedMessage(ReceivedMessage):
     """A message of a consumer. It is given out again, here or elsewhere, until one of its two methods was called."""
 
-    __slots__ = ("_settle", "record_head")
+    __slots__ = ("_record_head", "_settle")
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class ConsumedMessage(ReceivedMessage):
     ) -> None:
         """`record_head` is the record up to its body."""
         super().__init__(topic, queue, queue_offset, body, encoded_properties, reconsume_times, system_flag, flag)
-        self.record_head = record_head
+        self._record_head = record_head
         self._settle: Settle | None = None
 
-    def read_origin(self) -> Origin:
-        head = unpack_record_head(self.record_head)
+    def _read_origin(self) -> Origin:
+        head = unpack_record_head(self._record_head)
         return Origin(head[6], head[8], head[9], head[10], head[11])
 
     async def ack(self) -> None:
@@ -88,10 +88,6 @@ class ConsumedMessage(ReceivedMessage):
     @property
     def is_settled(self) -> bool:
         return self._settle is None
-
-    @property
-    def settler(self) -> Settle | None:
-        return self._settle
 
     def settled_by(self, settle: Settle | None) -> None:
         """Set by whoever hands the message out."""
@@ -161,7 +157,7 @@ def _unwrapped(batch: ConsumedMessage) -> list[ConsumedMessage]:
             batch.reconsume_times,
             batch.system_flag,
             flag,
-            batch.record_head,
+            batch._record_head,
         )
         for number, (flag, body, properties) in enumerate(inner)
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from apogeemq.client.consuming.offset_store import LocalOffsets
@@ -42,11 +43,12 @@ async def test_what_is_dropped_moves_no_offset(tmp_path: Path) -> None:
 async def test_all_who_wait_go_on_when_something_is_settled(tmp_path: Path) -> None:
     it, _ = progress(tmp_path)
     first, second, third = it.process.put([message(3), message(4), message(5)])
-    for settle in (
+    ways: list[Callable[[], None]] = [
         lambda: it.finished(first, it.process),
         lambda: it.returned(second, it.process),
         lambda: it.given([third], it.process, 6),
-    ):
+    ]
+    for settle in ways:
         waiting = [asyncio.ensure_future(it.until_something_is_settled()) for _ in range(2)]
         await asyncio.sleep(0)
         assert not any(each.done() for each in waiting)

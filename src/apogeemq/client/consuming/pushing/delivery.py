@@ -134,7 +134,7 @@ class Delivery:
         ready = self._ready
         while ready:
             message = ready.popleft()
-            settler = message.settler
+            settler = message._settle
             if settler is None:  # it was settled while it waited here to be tried again
                 continue
             process = cast(DeliverySettler, settler).process
