@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from apogeemq.client.producing.outgoing import body_of
 from apogeemq.model.messages import Message, SendResult
 from apogeemq.model.queues import MessageQueue
 
@@ -48,7 +49,7 @@ class Accumulator:
         loop = self._loop
         if loop is None:  # asked for once: each time is a call of the system
             loop = self._loop = asyncio.get_running_loop()
-        topic, waits, size = message.topic, message.waits_for_store, len(message.body)
+        topic, waits, size = message.topic, message.waits_for_store, len(body_of(message))
         batch = self._last
         if batch is None or batch.topic != topic or batch.waits_for_store != waits:
             batch = self._growing.get((topic, waits))

@@ -6,7 +6,7 @@ import asyncio
 
 from apogeemq.client.options import ProducerOptions
 from apogeemq.client.producing.accumulator import Accumulator
-from apogeemq.client.producing.outgoing import check, may_be_batched
+from apogeemq.client.producing.outgoing import body_of, check, may_be_batched
 from apogeemq.client.producing.window import Window
 from apogeemq.model.messages import Message, SendResult
 
@@ -28,7 +28,7 @@ class Lingering:
                 return None
             check(message, self._options)
             self._topic, self._tags = message.topic, message.tags
-        size = len(message.body)
+        size = len(body_of(message))
         if not self._window.may_enter(size):
             return None
         try:
@@ -39,7 +39,7 @@ class Lingering:
 
     def _is_like_the_last(self, message: Message) -> bool:
         """Then what was found right there is right here, too."""
-        body = message.body
+        body = body_of(message)
         return (
             type(body) is bytes
             and 0 < len(body) <= self._max_size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from apogeemq.client.options import ProducerOptions
 from apogeemq.client.producing.outgoing_request import Outgoing as Outgoing
@@ -31,7 +31,7 @@ def prepared(
 ) -> Outgoing:
     """Raises MessageIllegal."""
     check(message, options)
-    body, system_flag = bytes(message.body), 0
+    body, system_flag = bytes(body_of(message)), 0
     if 0 < options.compress_above <= len(body):
         packed = compress(body, options.compression, options.compression_level)
         if len(packed) < len(body):
@@ -75,7 +75,7 @@ def _batch_body(messages: Sequence[Message], unique_ids: Sequence[str]) -> bytes
     encoder = BatchEncoder()
     tags, waits, after_id = "", True, _after_id("", waits_for_store=True)
     for message, unique_id in zip(messages, unique_ids, strict=True):
-        body = message.body
+        body = body_of(message)
         if type(body) is not bytes:
             body = bytes(body)
         if message.properties or message.keys or message.delay_level or message.sharding_key:
@@ -149,6 +149,11 @@ def check_batch(messages: Sequence[Message], options: ProducerOptions) -> None:
             raise MessageIllegal("messages of a batch wait for the store all or none")
 
 
+def body_of(message: Any) -> Any:
+    """Whatever a program gave, bytes or not: a compiled module takes types at their word, and would refuse it."""
+    return message.body
+
+
 def may_be_batched(message: Message, options: ProducerOptions) -> bool:
     """Whether a message can share a request. Large ones go alone: they gain nothing, and could spoil it for others."""
     if message.sharding_key or message.delay_level or message.topic.startswith(RETRY_PREFIX):
@@ -156,18 +161,18 @@ def may_be_batched(message: Message, options: ProducerOptions) -> bool:
     length = len(message.tags)
     if message.properties or message.keys:
         length += sum(map(len, (*_keys(message), *message.properties, *message.properties.values())))
-    return len(message.body) < options.batch_bytes and length < _MAX_BATCHED_TEXT
+    return len(body_of(message)) < options.batch_bytes and length < _MAX_BATCHED_TEXT
 
 
 def may_be_joined(message: Message, options: ProducerOptions) -> bool:
     """As `may_be_batched`, for one whose program asked for nothing: what would be compressed alone stays alone."""
-    return may_be_batched(message, options) and not 0 < options.compress_above <= len(message.body)
+    return may_be_batched(message, options) and not 0 < options.compress_above <= len(body_of(message))
 
 
 def check(message: Message, options: ProducerOptions) -> None:
     if problem := _topic_problem(message.topic):
         raise MessageIllegal(problem)
-    body = message.body
+    body = body_of(message)
     if not isinstance(body, _BYTES):
         raise MessageIllegal(f"the body is {type(body).__name__}, not bytes")
     size = len(body)
@@ -192,7 +197,7 @@ def _topic_problem(topic: str) -> str | None:
     return topic_problem(topic) or (f"only brokers send to the topic {topic}" if topic in NO_SEND_TOPICS else None)
 
 
-def _check_properties(properties: Mapping[str, str]) -> None:
+def _check_properties(properties: Mapping[Any, Any]) -> None:
     for name, value in properties.items():
         if not all(isinstance(text, str) for text in (name, value)):
             raise MessageIllegal(f"a property is text, not {name!r}={value!r}")
