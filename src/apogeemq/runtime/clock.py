@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from time import monotonic_ns, time_ns
-from typing import Final
-
-_time_ns: Final = time_ns  # a name of this module is found at once where it is compiled, an imported one looked up
-_monotonic_ns: Final = monotonic_ns
+import time
 
 
 def now_ms() -> int:
-    return _time_ns() // 1_000_000
+    return time.time_ns() // 1_000_000
 
 
 def monotonic_ms() -> int:
-    return _monotonic_ns() // 1_000_000
+    return time.monotonic_ns() // 1_000_000
