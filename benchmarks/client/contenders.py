@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Literal, Self
 
@@ -16,7 +17,7 @@ from benchmarks.client.clients import Client, Result
 from benchmarks.client.programs.commands import Job
 from benchmarks.client.servers import QUEUES
 from tests.peers.apache import PeersUnavailable
-from tests.peers.process import PeerError
+from tests.peers.process import PeerError, wait_for
 
 BrokerKind = Literal["apache", "ours"]
 BROKERS: tuple[BrokerKind, BrokerKind] = ("apache", "ours")
@@ -26,7 +27,7 @@ PYTHON_ROCKETMQ = (CPP, GRPC)
 SEND_TOPIC, FILLED_TOPIC = "bench-send", "bench-filled"
 BODY_SIZE = 128
 
-_CREATE_TOPIC, _CREATE_GROUP, _UPDATE_OFFSET = 17, 200, 15
+_CREATE_TOPIC, _CREATE_GROUP, _UPDATE_OFFSET, _GET_ROUTE = 17, 200, 15, 105
 _BATCH = 32
 _ATTEMPTS = 2  # at one job
 
@@ -112,6 +113,8 @@ class Contenders:
             self._addresses[broker] = name_server, port
             for topic in (SEND_TOPIC, FILLED_TOPIC):
                 _ask(port, _CREATE_TOPIC, _topic_fields(topic))
+            for topic in (SEND_TOPIC, FILLED_TOPIC):
+                wait_for(partial(_has_route, name_server, topic), f"a route of {topic}")
             asking.fill(("127.0.0.1", port), FILLED_TOPIC, per_queue=self._per_queue, size=BODY_SIZE)
         return self._addresses[broker]
 
@@ -144,3 +147,12 @@ def _topic_fields(topic: str) -> dict[str, str]:
 def _ask(port: int, code: int, fields: dict[str, str], body: bytes = b"") -> None:
     with contextlib.closing(wire.connect("127.0.0.1", port)) as sock:
         wire.ask(sock, wire.encode(code, fields, opaque=wire.FIRST_OPAQUE, body=body))
+
+
+def _has_route(name_server: str, topic: str) -> bool:
+    """Apache's broker answers a new topic before the name server knows of it; when that did not hear the first
+    word, only the next registration tells it."""
+    host, port = name_server.split(":")
+    with contextlib.closing(wire.connect(host, int(port))) as sock:
+        sock.sendall(wire.encode(_GET_ROUTE, {"topic": topic}, opaque=wire.FIRST_OPAQUE))
+        return bool(wire.receive(sock).header["code"] == 0)

@@ -21,6 +21,7 @@ from apogeemq.protocol.fields import write_fields
 from apogeemq.protocol.headers import broker as headers
 from apogeemq.protocol.headers.admin import CreateTopic
 from apogeemq.protocol.headers.clients import UnregisterClient
+from apogeemq.protocol.pull_requests import encode_pull, pull_code
 from apogeemq.protocol.record import Record, decode_record
 from apogeemq.protocol.send_requests import encode_one_way_send, encode_send, send_code
 from apogeemq.transport.pool import ConnectionPool
@@ -133,10 +134,14 @@ class BrokerCalls:
         if is_lite and address in self._without_lite_pull:
             header = msgspec.structs.replace(header, system_flag=header.system_flag & ~headers.PULL_LITE)
             is_lite = 0
-        code = RequestCode.LITE_PULL_MESSAGE if is_lite else RequestCode.PULL_MESSAGE
-        answer = await self._pool.request(
-            self._pulled_at(address), code, write_fields(header), timeout_seconds=timeout_seconds
-        )
+        code = pull_code(header)
+        if self._pool.before_send:
+            answer = await self._pool.request(
+                self._pulled_at(address), code, write_fields(header), timeout_seconds=timeout_seconds
+            )
+        else:
+            encode = partial(encode_pull, header)
+            answer = await self._pool.ask(self._pulled_at(address), code, encode, timeout_seconds)
         if is_lite and answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:  # a broker of the 4.9 line
             self._without_lite_pull.add(address)
             return await self.pull(address, header, timeout_seconds)

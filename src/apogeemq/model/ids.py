@@ -16,6 +16,7 @@ _OFFSET_TAIL: Final = Struct(">iq")
 _UNIQUE_PREFIX: Final = Struct(">HI")
 
 HOST_SIZES: Final = (8, 20)
+_HEX: Final = [f"{number:02X}" for number in range(256)]
 
 
 def encode_host(address: bytes, port: int) -> bytes:
@@ -53,4 +54,4 @@ def unique_id_start(prefix: str, since_month_ms: int) -> str:
 
 
 def unique_id(start: str, count: int) -> str:
-    return f"{start}{count & 0xFFFF:04X}"
+    return start + _HEX[count >> 8 & 0xFF] + _HEX[count & 0xFF]

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from apogeemq.model import properties as names
 from apogeemq.model.ids import offset_id
 from apogeemq.model.properties import KEY_SEPARATOR, decode_properties
 from apogeemq.model.queues import MessageQueue
 
 
+class Origin(NamedTuple):
+    """Where and when a message was born and stored."""
+
+    physical_offset: int
+    born_time_ms: int
+    born_host: bytes
+    store_time_ms: int
+    store_host: bytes
+
+
 class ReceivedMessage:
-    """A message as it is stored; body and properties are as they were sent."""
+    """A message as it is stored; body and properties are as they were sent.
+
+    What few programs ask for is read when they do; whoever makes messages says how, by `_read_origin`.
+    """
 
     __slots__ = (
         "_encoded_properties",
+        "_known_origin",
         "_properties",
         "body",
-        "born_host",
-        "born_time_ms",
         "flag",
-        "physical_offset",
         "queue",
         "queue_offset",
         "reconsume_times",
-        "store_host",
-        "store_time_ms",
         "system_flag",
         "topic",
     )
@@ -35,12 +46,6 @@ class ReceivedMessage:
         queue_offset: int,
         body: bytes,
         encoded_properties: bytes,
-        *,
-        physical_offset: int,
-        store_host: bytes,
-        store_time_ms: int,
-        born_host: bytes,
-        born_time_ms: int,
         reconsume_times: int,
         system_flag: int,
         flag: int,
@@ -49,16 +54,41 @@ class ReceivedMessage:
         self.queue = queue
         self.queue_offset = queue_offset
         self.body = body
-        self.physical_offset = physical_offset
-        self.store_host = store_host
-        self.store_time_ms = store_time_ms
-        self.born_host = born_host
-        self.born_time_ms = born_time_ms
         self.reconsume_times = reconsume_times
         self.system_flag = system_flag
         self.flag = flag
         self._encoded_properties = encoded_properties
         self._properties: dict[str, str] | None = None
+        self._known_origin: Origin | None = None
+
+    def _read_origin(self) -> Origin:
+        raise NotImplementedError
+
+    @property
+    def _origin(self) -> Origin:
+        if self._known_origin is None:
+            self._known_origin = self._read_origin()
+        return self._known_origin
+
+    @property
+    def physical_offset(self) -> int:
+        return self._origin.physical_offset
+
+    @property
+    def born_time_ms(self) -> int:
+        return self._origin.born_time_ms
+
+    @property
+    def born_host(self) -> bytes:
+        return self._origin.born_host
+
+    @property
+    def store_time_ms(self) -> int:
+        return self._origin.store_time_ms
+
+    @property
+    def store_host(self) -> bytes:
+        return self._origin.store_host
 
     @property
     def properties(self) -> dict[str, str]:

@@ -48,14 +48,18 @@ _HEADS: Final = {
 }
 HOST_FLAGS: Final = BORN_HOST_IPV6 | STORE_HOST_IPV6
 _SHORT: Final = Struct(">h")
+_INT: Final = Struct(">i")
 
 # Size of the part from the total size to the body's length, by the flags of the hosts.
 HEAD_SIZES: Final = {flags: head.size for flags, head in _HEADS.items()}
 MAX_HEAD_SIZE: Final = max(HEAD_SIZES.values())
-_MAX_WITHOUT_BODY: Final = MAX_HEAD_SIZE + 2 * (2 + 0x7FFF)  # topic and properties
+_MAX_SHORT: Final = 0x7FFF
+_MAX_WITHOUT_BODY: Final = MAX_HEAD_SIZE + 2 * (2 + _MAX_SHORT)  # topic and properties
 _HEAD_SIZE: Final = HEAD_SIZES[0]
 _unpack_head: Final = _HEADS[0].unpack_from
-_unpack_short: Final = _SHORT.unpack_from
+# Of the same part, what `outline_record` gives.
+_OUTLINES: Final = {flags: Struct(f">II8xiq8xi{size - 56}xi8xi") for flags, size in HEAD_SIZES.items()}
+_unpack_outline: Final = _OUTLINES[0].unpack_from
 SYSTEM_FLAG_AT: Final = 36
 
 
@@ -124,24 +128,64 @@ def split_record(data: bytes, position: int) -> tuple[tuple[Any, ...], bytes, by
         if flags:
             head = _HEADS[flags].unpack_from(data, position)
             start = position + HEAD_SIZES[flags]
-        magic, body_length, end = head[1], head[14], position + head[0]
-        if (magic != MAGIC_V1 and magic != MAGIC_V2) or end > len(data):
-            raise ProtocolError(f"no record at {position}: size {head[0]}, magic {magic:08x}")
-        topic_at = start + body_length + 1
-        topic_length: int = data[topic_at - 1]
+    except error as problem:
+        raise ProtocolError(f"record at {position}: {problem}") from None
+    topic_at, properties_at = _parts_after_body(data, position, head[0], head[1], start, head[14])
+    topic_end, body_end, end = properties_at - 2, start + head[14], position + head[0]
+    return head, data[start:body_end], data[topic_at:topic_end], data[properties_at:end]
+
+
+def outline_record(data: bytes, position: int) -> tuple[tuple[int, int, int, int, int, int, int], int, int]:
+    """What a consumer wants of every record: size, magic, flag, queue offset, system flag, reconsume times and the
+    length of the body; where the body begins, and where the properties do, which go on to the end.
+
+    Raises ProtocolError for anything but a whole record.
+    """
+    try:
+        outline: tuple[int, int, int, int, int, int, int] = _unpack_outline(data, position)
+        start = position + _HEAD_SIZE
+        flags = outline[4] & HOST_FLAGS
+        if flags:
+            outline = _OUTLINES[flags].unpack_from(data, position)
+            start = position + HEAD_SIZES[flags]
+    except error as problem:
+        raise ProtocolError(f"record at {position}: {problem}") from None
+    return outline, start, _parts_after_body(data, position, outline[0], outline[1], start, outline[6])[1]
+
+
+def _parts_after_body(
+    data: bytes, position: int, size: int, magic: int, start: int, body_length: int
+) -> tuple[int, int]:
+    """Where topic and properties begin, of a record whose body begins at `start`. Raises ProtocolError."""
+    end = position + size
+    if (magic != MAGIC_V1 and magic != MAGIC_V2) or end > len(data):
+        raise ProtocolError(f"no record at {position}: size {size}, magic {magic:08x}")
+    topic_at = start + body_length + 1
+    try:
+        topic_length = data[topic_at - 1]
         if magic == MAGIC_V2:
-            topic_length = _unpack_short(data, topic_at - 1)[0]
+            topic_length = topic_length << 8 | data[topic_at]
             topic_at += 1
         properties_at = topic_at + topic_length + 2
-        properties_length: int = _unpack_short(data, properties_at - 2)[0]
-    except (error, IndexError) as problem:
+        properties_length = data[properties_at - 2] << 8 | data[properties_at - 1]
+    except IndexError as problem:
         raise ProtocolError(f"record at {position}: {problem}") from None
-    if body_length < 0 or topic_length < 0 or properties_length < 0 or properties_at + properties_length != end:
+    # Lengths of two bytes are signed.
+    if body_length < 0 or max(topic_length, properties_length) > _MAX_SHORT or properties_at + properties_length != end:
         ends = properties_at + properties_length
         raise ProtocolError(f"record at {position}: its parts end at {ends}, its size says {end}")
-    topic_end = properties_at - 2
-    body_end = start + body_length
-    return head, data[start:body_end], data[topic_at:topic_end], data[properties_at:end]
+    return topic_at, properties_at
+
+
+def encode_record_head(record: Record) -> bytes:
+    """The part up to the body."""
+    return _HEADS[record.system_flag & HOST_FLAGS].pack(*record[:14], len(record.body))
+
+
+def unpack_record_head(head: bytes) -> tuple[Any, ...]:
+    """The fields up to the length of the body, which is where this part ends."""
+    (system_flag,) = _INT.unpack_from(head, SYSTEM_FLAG_AT)
+    return _HEADS[system_flag & HOST_FLAGS].unpack(head)
 
 
 def decode_head(data: bytes, position: int = 0) -> RecordHead:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apogeemq.errors import ProtocolError
-from apogeemq.protocol.batch import decode_batch, encode_batch
+from apogeemq.protocol.batch import BatchEncoder, decode_batch, encode_batch
 
 MESSAGES = [(7, b"one", b"KEYS\x01k\x02"), (-1, b"", b""), (0, b"three", b"TAGS\x01t\x02")]
 
@@ -61,3 +61,10 @@ def test_lengths_that_lie_are_an_error(lie: bytes) -> None:
 def test_any_bytes_are_a_batch_or_the_one_error(data: bytes) -> None:
     with contextlib.suppress(ProtocolError):
         decode_batch(data)
+
+
+def test_properties_in_pieces_are_those_in_one() -> None:
+    encoder = BatchEncoder()
+    for flag, body, properties in (*MESSAGES, *MESSAGES[:1], *MESSAGES[:1]):
+        encoder.add_named(flag, body, properties[:1], properties[1:3], properties[3:])
+    assert encoder.joined() == encode_batch([*MESSAGES, *MESSAGES[:1], *MESSAGES[:1]])

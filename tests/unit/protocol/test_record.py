@@ -13,9 +13,12 @@ from apogeemq.protocol.record import (
     MAX_HEAD_SIZE,
     decode_head,
     decode_record,
+    encode_record_head,
     is_intact,
+    outline_record,
     record_size,
     topic_part,
+    unpack_record_head,
 )
 from apogeemq.protocol.record_writing import encode_record
 
@@ -126,3 +129,29 @@ def test_any_wrong_byte_of_a_length_is_an_error_or_another_record_of_the_same_si
             assert decode_record(bytes(data)).size == len(EXAMPLE)
         except ProtocolError:
             continue
+
+
+@pytest.mark.parametrize("topic", [b"T1", b"T" * 127, b"T" * 128, b"T" * 300])
+@pytest.mark.parametrize("flags", [0, BORN_HOST_IPV6, STORE_HOST_IPV6, BORN_HOST_IPV6 | STORE_HOST_IPV6])
+def test_an_outline_says_what_the_whole_record_says(topic: bytes, flags: int) -> None:
+    born, stored = (bytes(range(20 if flags & flag else 8)) for flag in (BORN_HOST_IPV6, STORE_HOST_IPV6))
+    data = b"before" + encode(topic, flags, born, stored) + b"after"
+    whole = decode_record(data, 6)
+    outline, body_at, properties_at = outline_record(data, 6)
+    assert outline == (whole.size, whole.magic, 7, 5, flags, 4, 4)
+    assert data[body_at : body_at + 4] == whole.body
+    assert data[properties_at : 6 + whole.size] == whole.properties
+    head = data[6:body_at]
+    assert encode_record_head(whole) == head
+    assert unpack_record_head(head) == (*whole[:14], 4)
+
+
+@pytest.mark.parametrize("topic", [b"T1", b"T" * 128])
+def test_nothing_but_a_whole_record_has_an_outline(topic: bytes) -> None:
+    data = encode(topic)
+    for end in range(len(data)):
+        with pytest.raises(ProtocolError):
+            outline_record(data[:end], 0)
+    for at, value in ((0, 0), (4, 0), (84, 0xFF), (87, 0xFF), (len(data) - 6, 0x80)):  # sizes, magic, lengths
+        with pytest.raises(ProtocolError):
+            outline_record(data[:at] + bytes((value ^ data[at] if value else data[at] ^ 1,)) + data[at + 1 :], 0)

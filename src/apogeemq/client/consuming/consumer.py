@@ -14,7 +14,7 @@ from apogeemq.client.consuming.group_rules import checked_group, from_where, mes
 from apogeemq.client.consuming.incoming import ConsumedMessage, message_of
 from apogeemq.client.consuming.membership import Membership, check_start, strategy_named
 from apogeemq.client.consuming.offset_store import LocalOffsets, OffsetStore, RemoteOffsets, local_folder
-from apogeemq.client.consuming.pushing.delivery import Delivery
+from apogeemq.client.consuming.pushing.delivery import Delivery, MessageIterator
 from apogeemq.client.consuming.pushing.option_limits import check_options
 from apogeemq.client.consuming.pushing.ordered_delivery import OrderedDelivery
 from apogeemq.client.consuming.pushing.returning import BroadcastReturns, Returns
@@ -196,7 +196,7 @@ class Consumer(TopicQueries):
     # -- messages --------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[ConsumedMessage]:
-        return self
+        return MessageIterator(self._delivery) if self._delivery is not None else self
 
     async def __anext__(self) -> ConsumedMessage:
         delivery = self._running_delivery

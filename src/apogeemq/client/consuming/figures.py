@@ -31,6 +31,7 @@ class TopicFigures:
 
     def __init__(self) -> None:
         self._steps: deque[_Step] = deque(maxlen=_STEPS_PER_HOUR)
+        self._last: _Step | None = None
 
     def pulled(self, monotonic_ms: int, took_ms: int, messages: int) -> None:
         step = self._step(monotonic_ms)
@@ -64,10 +65,11 @@ class TopicFigures:
 
     def _step(self, monotonic_ms: int) -> _Step:
         number = monotonic_ms // _STEP_MS
-        steps = self._steps
-        if not steps or steps[-1].number != number:
-            steps.append(_Step(number))
-        return steps[-1]
+        step = self._last
+        if step is None or step.number != number:
+            step = self._last = _Step(number)
+            self._steps.append(step)
+        return step
 
 
 class Figures:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from apogeemq.client.namespaces import without_namespace
 from apogeemq.errors import ProtocolError
 from apogeemq.model import properties as names
 from apogeemq.model.flags import COMPRESSED, INNER_BATCH, NEED_UNWRAP
 from apogeemq.model.queues import MessageQueue
-from apogeemq.model.received import ReceivedMessage
+from apogeemq.model.received import Origin, ReceivedMessage
 from apogeemq.model.subscriptions import SubscriptionData
 from apogeemq.model.topics import RETRY_PREFIX
 from apogeemq.protocol.batch import decode_batch
 from apogeemq.protocol.compression import decompress
-from apogeemq.protocol.record import Record, split_record
+from apogeemq.protocol.record import Record, encode_record_head, outline_record, unpack_record_head
 
 _BATCH: Final = INNER_BATCH | NEED_UNWRAP
 
@@ -27,17 +26,50 @@ HERE_AGAIN: Final = -(2**31)  # no level: it does not leave this consumer
 Settle = Callable[["ConsumedMessage", int | None], Awaitable[None] | None]
 
 
+class Settler:
+    """What most messages are settled by: a `Settle` that finishes a message without being asked what becomes of it."""
+
+    __slots__ = ()
+
+    def __call__(self, message: ConsumedMessage, delay_level: int | None) -> Awaitable[None] | None:
+        raise NotImplementedError
+
+    def finish(self, message: ConsumedMessage) -> None:
+        raise NotImplementedError
+
+
 class ConsumedMessage(ReceivedMessage):
     """A message of a consumer. It is given out again, here or elsewhere, until one of its two methods was called."""
 
-    __slots__ = ("_settle",)
+    __slots__ = ("_record_head", "_settle")
 
-    _settle: Settle | None
+    def __init__(
+        self,
+        topic: str,
+        queue: MessageQueue,
+        queue_offset: int,
+        body: bytes,
+        encoded_properties: bytes,
+        reconsume_times: int,
+        system_flag: int,
+        flag: int,
+        record_head: bytes,
+    ) -> None:
+        """`record_head` is the record up to its body."""
+        super().__init__(topic, queue, queue_offset, body, encoded_properties, reconsume_times, system_flag, flag)
+        self._record_head = record_head
+        self._settle: Settle | None = None
+
+    def _read_origin(self) -> Origin:
+        head = unpack_record_head(self._record_head)
+        return Origin(head[6], head[8], head[9], head[10], head[11])
 
     async def ack(self) -> None:
         """It has been dealt with. Calling it again does nothing."""
         settle, self._settle = self._settle, None
-        if settle is not None:
+        if isinstance(settle, Settler):
+            settle.finish(self)
+        elif settle is not None:
             end = settle(self, None)
             if end is not None:
                 await end
@@ -81,13 +113,24 @@ def messages_of(
     Raises ProtocolError.
     """
     wanted = subscription.tags_set if subscription is not None else frozenset()
+    has_other_name = bool(namespace) or queue.topic.startswith(RETRY_PREFIX)
     messages: list[ConsumedMessage] = []
-    position = 0
-    while position < len(data):
-        head, body, _, properties = split_record(data, position)
-        position += head[0]
-        message = _message(head, body, properties, queue, namespace)
-        if message.system_flag & _BATCH == _BATCH:
+    position, end = 0, len(data)
+    while position < end:
+        outline, body_at, properties_at = outline_record(data, position)
+        size, _, flag, queue_offset, system_flag, reconsume_times, body_length = outline
+        body_end, after = body_at + body_length, position + size
+        body = data[body_at:body_end]
+        if system_flag & COMPRESSED:
+            body, system_flag = _decompressed(body, system_flag)
+        message = ConsumedMessage(
+            *(queue.topic, queue, queue_offset, body, data[properties_at:after], reconsume_times, system_flag, flag),
+            data[position:body_at],
+        )
+        position = after
+        if has_other_name:
+            message.topic = _name_for_programs(message, namespace)
+        if system_flag & _BATCH == _BATCH:
             messages += (
                 inner
                 for inner in _unwrapped(message)
@@ -104,63 +147,52 @@ def _unwrapped(batch: ConsumedMessage) -> list[ConsumedMessage]:
         inner = decode_batch(batch.body)
     except ProtocolError:
         return [batch]
-    messages = [
+    return [
         ConsumedMessage(
             batch.topic,
             batch.queue,
             batch.queue_offset + number,
             body,
             properties,
-            physical_offset=batch.physical_offset,
-            store_host=batch.store_host,
-            store_time_ms=batch.store_time_ms,
-            born_host=batch.born_host,
-            born_time_ms=batch.born_time_ms,
-            reconsume_times=batch.reconsume_times,
-            system_flag=batch.system_flag,
-            flag=flag,
+            batch.reconsume_times,
+            batch.system_flag,
+            flag,
+            batch._record_head,
         )
         for number, (flag, body, properties) in enumerate(inner)
     ]
-    for message in messages:
-        message.settled_by(None)
-    return messages
 
 
 def message_of(record: Record, queue: MessageQueue, namespace: str = "") -> ConsumedMessage:
-    return _message(record, record.body, record.properties, queue, namespace)
-
-
-def _message(
-    head: tuple[Any, ...], body: bytes, properties: bytes, queue: MessageQueue, namespace: str
-) -> ConsumedMessage:
-    """From the fields of a record up to its body, in their order.
-
-    A body that is not what its flag says is given as it is, with the flag: one such message stops no queue.
-    """
-    system_flag: int = head[7]
-    topic = queue.topic
+    body, system_flag = record.body, record.system_flag
     if system_flag & COMPRESSED:
-        with contextlib.suppress(ProtocolError):
-            body, system_flag = decompress(body, system_flag), system_flag & ~COMPRESSED
+        body, system_flag = _decompressed(body, system_flag)
     message = ConsumedMessage(
-        topic,
+        queue.topic,
         queue,
-        head[5],
+        record.queue_offset,
         body,
-        properties,
-        physical_offset=head[6],
-        store_host=head[11],
-        store_time_ms=head[10],
-        born_host=head[9],
-        born_time_ms=head[8],
-        reconsume_times=head[12],
-        system_flag=system_flag,
-        flag=head[4],
+        record.properties,
+        record.reconsume_times,
+        system_flag,
+        record.flag,
+        encode_record_head(record),
     )
-    message.settled_by(None)
-    if topic.startswith(RETRY_PREFIX):  # the program knows it by the topic it was first sent to
-        message.topic = message.properties.get(names.RETRY_TOPIC, topic)
-    if namespace:
-        message.topic = without_namespace(message.topic, namespace)
+    message.topic = _name_for_programs(message, namespace)
     return message
+
+
+def _decompressed(body: bytes, system_flag: int) -> tuple[bytes, int]:
+    """A body that is not what its flag says is given as it is, with the flag: one such message stops no queue."""
+    try:
+        return decompress(body, system_flag), system_flag & ~COMPRESSED
+    except ProtocolError:
+        return body, system_flag
+
+
+def _name_for_programs(message: ConsumedMessage, namespace: str) -> str:
+    """A program knows a message that comes again by the topic it was first sent to, and no namespace."""
+    topic = message.topic
+    if topic.startswith(RETRY_PREFIX):
+        topic = message.properties.get(names.RETRY_TOPIC, topic)
+    return without_namespace(topic, namespace) if namespace else topic

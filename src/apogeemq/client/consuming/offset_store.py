@@ -7,7 +7,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -28,30 +28,8 @@ _ON_ITS_WAY_SECONDS: Final = 1.0
 _Tell: TypeAlias = Callable[[str, str, MessageQueue, int], Awaitable[None]]
 
 
-class OffsetStore(Protocol):
+class OffsetStore:
     """`update` remembers, `persist` keeps; `read` gives what was kept, NO_OFFSET when nothing was."""
-
-    async def read(self, queue: MessageQueue) -> int: ...
-
-    def update(self, queue: MessageQueue, offset: int, *, only_forward: bool = True) -> None: ...
-
-    def known(self, queue: MessageQueue) -> int: ...
-
-    def all_known(self) -> Mapping[MessageQueue, int]: ...
-
-    async def persist(self) -> None: ...
-
-    async def release(self, queue: MessageQueue) -> None:
-        """The queue is not read here any more: keep its offset."""
-        ...
-
-    async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Keep these now, also where they go back; when this returns they are kept."""
-        ...
-
-
-class _Offsets:
-    """Offsets in memory."""
 
     def __init__(self) -> None:
         self.table: dict[MessageQueue, int] = {}
@@ -69,8 +47,22 @@ class _Offsets:
     def all_known(self) -> Mapping[MessageQueue, int]:
         return dict(self.table)
 
+    async def read(self, queue: MessageQueue) -> int:
+        raise NotImplementedError
 
-class RemoteOffsets(_Offsets):
+    async def persist(self) -> None:
+        raise NotImplementedError
+
+    async def release(self, queue: MessageQueue) -> None:
+        """The queue is not read here any more: keep its offset."""
+        raise NotImplementedError
+
+    async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Keep these now, also where they go back; when this returns they are kept."""
+        raise NotImplementedError
+
+
+class RemoteOffsets(OffsetStore):
     """With the brokers. What is not persisted when the process dies comes again."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
@@ -137,7 +129,7 @@ class RemoteOffsets(_Offsets):
         return address
 
 
-class LocalOffsets(_Offsets):
+class LocalOffsets(OffsetStore):
     """In a file of this machine, in Apache's format and place: every member of the group reads everything."""
 
     def __init__(self, folder: Path, client_id: str, group: str) -> None:

@@ -18,12 +18,14 @@ MessageT = TypeVar("MessageT", bound=ReceivedMessage)
 
 NOTHING_TO_COMMIT: Final = -1
 PULL_EXPIRES_MS: Final = 120_000
+_NONE: Final = -1
 
 
 class ProcessQueue:
     def __init__(self, now_ms: int, monotonic_ms: int = 0) -> None:
         self._unfinished: dict[int, int] = {}  # from offset to size: a program may change the message it was given
-        self._order: deque[int] = deque()
+        self._first = _NONE  # offset of the first unfinished message
+        self._order: deque[int] = deque()  # of those after it, finished ones among them
         self.size = 0
         self._end = -1  # offset after the last message that came
         self._taken: dict[int, tuple[int, ReceivedMessage]] = {}  # with the program: since when (monotonic), and what
@@ -32,8 +34,8 @@ class ProcessQueue:
         self.is_locked = False
         self.locked_until_ms = 0  # monotonic
         self.pulled_at_ms = monotonic_ms  # monotonic
+        self.consumed_at_ms = monotonic_ms  # monotonic
         self.last_pull_ms = now_ms  # wall clock, as tools show them
-        self.last_consume_ms = now_ms
         self.last_lock_ms = now_ms
 
     def __len__(self) -> int:
@@ -42,19 +44,22 @@ class ProcessQueue:
     @property
     def span(self) -> int:
         """Distance between the first and the last unfinished offset."""
-        first = self._first()
-        return self._end - 1 - first if first is not None else 0
+        return self._end - 1 - self._first if self._first != _NONE else 0
 
     def put(self, messages: Iterable[MessageT]) -> list[MessageT]:
         """Take what was pulled; gives what was not here already."""
-        fresh = []
+        fresh: list[MessageT] = []
+        unfinished, order = self._unfinished, self._order
         for message in messages:
             offset = message.queue_offset
             if offset < self._end:  # they come in order
                 continue
             size = len(message.body)
-            self._unfinished[offset] = size
-            self._order.append(offset)
+            unfinished[offset] = size
+            if self._first == _NONE:
+                self._first = offset
+            else:
+                order.append(offset)
             self.size += size
             self._end = offset + 1
             fresh.append(message)
@@ -69,12 +74,20 @@ class ProcessQueue:
     def finish_one(self, message: ReceivedMessage) -> int:
         """The same for one."""
         offset = message.queue_offset
-        self._taken.pop(offset, None)
+        if self._taken:
+            self._taken.pop(offset, None)
         self.size -= self._unfinished.pop(offset, 0)
+        if offset == self._first:
+            self._first = self._next_unfinished()
+        return self.commit_offset
+
+    def _next_unfinished(self) -> int:
         order, unfinished = self._order, self._unfinished
-        while order and order[0] not in unfinished:
-            order.popleft()
-        return order[0] if order else self._end
+        while order:
+            offset = order.popleft()
+            if offset in unfinished:
+                return offset
+        return _NONE
 
     # -- what the program has --------------------------------------------------------------------------------
 
@@ -94,9 +107,10 @@ class ProcessQueue:
         taken = self._taken.get(message.queue_offset)
         return taken[0] if taken is not None else None
 
-    def put_back(self, message: ReceivedMessage) -> None:
-        """The program has it no more, and it is not finished."""
-        self._taken.pop(message.queue_offset, None)
+    def put_back(self, message: ReceivedMessage) -> int | None:
+        """The program has it no more; since when it had it, if it did."""
+        taken = self._taken.pop(message.queue_offset, None)
+        return taken[0] if taken is not None else None
 
     def taken_before(self, monotonic_ms: int) -> list[ReceivedMessage]:
         """What the program has had since then, the longest first."""
@@ -107,18 +121,15 @@ class ProcessQueue:
     @property
     def cached_offsets(self) -> tuple[int, int]:
         """The first and the last unfinished one; zeros when there is none."""
-        first = self._first()
-        return (first, max(self._unfinished)) if first is not None else (0, 0)
+        return (self._first, max(self._unfinished)) if self._unfinished else (0, 0)
 
     @property
     def commit_offset(self) -> int:
-        first = self._first()
-        return first if first is not None else self._end
+        return self._first if self._first != _NONE else self._end
 
-    def _first(self) -> int | None:
-        while self._order and self._order[0] not in self._unfinished:
-            self._order.popleft()
-        return self._order[0] if self._order else None
+    def last_consume_ms(self, now_ms: int, monotonic_ms: int) -> int:
+        """When a message was last dealt with, by the wall clock."""
+        return now_ms - (monotonic_ms - self.consumed_at_ms)
 
     def is_pull_expired(self, monotonic_ms: int) -> bool:
         """No pull for so long: something is stuck, and the queue is begun anew."""
@@ -129,5 +140,6 @@ class ProcessQueue:
 
     def clear(self) -> None:
         self._unfinished.clear()
+        self._first = _NONE
         self._order.clear()
         self.size = 0

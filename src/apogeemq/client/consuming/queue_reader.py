@@ -13,6 +13,7 @@ from apogeemq.client.consuming.figures import Figures
 from apogeemq.client.consuming.incoming import ConsumedMessage, messages_of
 from apogeemq.client.consuming.offset_store import OffsetStore
 from apogeemq.client.consuming.process_queue import ProcessQueue
+from apogeemq.client.consuming.progress import QueueProgress
 from apogeemq.client.instance import ClientInstance
 from apogeemq.errors import ApogeeError, NoRoute, RemoteRefused
 from apogeemq.model.queues import MessageQueue
@@ -94,17 +95,22 @@ class QueueReader:
     def __init__(self, reading: Reading, queue: MessageQueue, offset: int) -> None:
         self.queue = queue
         self.next_offset = offset
-        self.process = ProcessQueue(now_ms(), monotonic_ms())
+        self.progress = QueueProgress(queue, reading.offsets, ProcessQueue(now_ms(), monotonic_ms()))
         self.max_offset = 0
         self.is_paused = False
         # A topic's share for this queue, where topics are limited as a whole.
         self.max_cached = reading.options.max_cached_per_queue
         self.max_cached_bytes = reading.options.max_cached_bytes_per_queue
         self._reading = reading
+        self._offsets = reading.offsets
         self._broker_id = MASTER_ID
-        self._has_room = asyncio.Event()
+        self._has_room = self.progress.has_room
         self._task: asyncio.Task[None] | None = None
         self._last_problem = ""
+
+    @property
+    def process(self) -> ProcessQueue:
+        return self.progress.process
 
     def start(self) -> None:
         self._task = asyncio.ensure_future(self._run())
@@ -121,13 +127,12 @@ class QueueReader:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.process.taken_count and not self.process.is_dropped:
-                    self._has_room.clear()
-                    await self._has_room.wait()
+                    await self.progress.until_something_is_settled()
 
     def cancel(self) -> None:
         """Nothing more is handed on, and what was is not counted any more."""
         self.process.is_dropped = True
-        self._has_room.set()
+        self.progress.go_on()
         if self._task is not None:
             self._task.cancel()
 
@@ -156,32 +161,20 @@ class QueueReader:
 
     def resume(self) -> None:
         self.is_paused = False
-        self._has_room.set()
+        self.progress.go_on()
 
     def _go_on_from(self, offset: int) -> None:
         self.process.is_dropped = True
-        self.process = self._new_process()
+        self.progress.process = self._new_process()
         self.next_offset = offset
-        self._reading.offsets.update(self.queue, offset, only_forward=False)
-        self._has_room.set()
+        self._offsets.update(self.queue, offset, only_forward=False)
+        self.progress.go_on()
 
     def finished(self, message: ConsumedMessage, process: ProcessQueue) -> None:
-        """A message is done with; what may be committed is remembered."""
-        offset = process.finish_one(message)
-        if process is self.process and not process.is_dropped:
-            self._reading.offsets.update(self.queue, offset)
-            self._has_room.set()
-
-    def returned(self, message: ConsumedMessage, process: ProcessQueue) -> None:
-        """The program has a message no more, and it is not done with."""
-        process.put_back(message)
-        self._has_room.set()
+        self.progress.finished(message, process)
 
     def given(self, messages: Sequence[ConsumedMessage], process: ProcessQueue) -> None:
-        """The first of those that wait have gone to the program, which keeps account of them itself."""
-        offset = process.finish(messages)
-        self._reading.offsets.update(self.queue, offset if len(process) else self.next_offset)
-        self._has_room.set()
+        self.progress.given(messages, process, self.next_offset)
 
     def _new_process(self) -> ProcessQueue:
         fresh = ProcessQueue(now_ms(), monotonic_ms())
@@ -218,10 +211,9 @@ class QueueReader:
         )
         if not is_full and not self.is_paused:
             return True
-        self._has_room.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FULL_SECONDS if is_full else _FAILURE_SECONDS):
-                await self._has_room.wait()
+                await self.progress.until_something_is_settled()
         return False
 
     async def _pull(self) -> PullAnswer:
@@ -254,7 +246,7 @@ class QueueReader:
         reading = self._reading
         if reading.is_lite:
             return headers.PULL_SUSPENDS | headers.PULL_SUBSCRIBES | headers.PULL_LITE, 0
-        committed = reading.offsets.known(self.queue)
+        committed = self._offsets.known(self.queue)
         if committed > 0 and self._broker_id == MASTER_ID and not reading.options.is_broadcasting:
             return headers.PULL_SUSPENDS | headers.PULL_COMMITS, committed
         return headers.PULL_SUSPENDS, 0
@@ -284,7 +276,7 @@ class QueueReader:
         if fresh:
             self._reading.deliver(self, fresh)
         elif not len(self.process):
-            self._reading.offsets.update(self.queue, self.next_offset)  # nothing here is for us
+            self._offsets.update(self.queue, self.next_offset)  # nothing here is for us
 
     async def _pause(self, error: ApogeeError, seconds: float | None = None) -> None:
         if str(error) != self._last_problem:  # said once, not every second

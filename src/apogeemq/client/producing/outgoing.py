@@ -4,33 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-
-import msgspec
+from typing import Any, Final
 
 from apogeemq.client.options import ProducerOptions
+from apogeemq.client.producing.outgoing_request import Outgoing as Outgoing
 from apogeemq.errors import MessageIllegal
 from apogeemq.model import properties as names
 from apogeemq.model.flags import COMPRESSED
 from apogeemq.model.messages import SYSTEM_PROPERTIES, Message
 from apogeemq.model.properties import KEY_SEPARATOR, MAX_SIZE, NAME_END, VALUE_END, encode_properties
 from apogeemq.model.topics import NO_SEND_TOPICS, RETRY_PREFIX, topic_problem
-from apogeemq.protocol.batch import encode_batch
+from apogeemq.protocol.batch import BatchEncoder
 from apogeemq.protocol.compression import FLAGS, compress
 from apogeemq.protocol.headers.broker import SendMessage
 
 _MAX_BATCHED_TEXT = MAX_SIZE // 8  # characters, of which each may take four bytes
 _BYTES = (bytes, bytearray, memoryview)
 _MAX_KNOWN_TOPICS = 4096
-
-
-class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """Ready to go to any queue; `unique_ids` of a batch are those of its messages."""
-
-    topic: str
-    header: SendMessage
-    body: bytes
-    unique_ids: tuple[str, ...]
-    is_batch: bool = False
+_MIN_FLAG: Final = -(2**31)
+_MAX_FLAG: Final = 2**31 - 1
+_BEFORE_ID: Final = b"UNIQ_KEY\x01"
 
 
 def prepared(
@@ -38,7 +31,7 @@ def prepared(
 ) -> Outgoing:
     """Raises MessageIllegal."""
     check(message, options)
-    body, system_flag = bytes(message.body), 0
+    body, system_flag = bytes(body_of(message)), 0
     if 0 < options.compress_above <= len(body):
         packed = compress(body, options.compression, options.compression_level)
         if len(packed) < len(body):
@@ -70,16 +63,36 @@ def prepared_batch(
 ) -> Outgoing:
     """One request for several messages that `check_batch` has seen. Raises MessageIllegal when they are too many."""
     first = messages[0]
-    body = encode_batch(
-        [
-            (message.flag, bytes(message.body), _encoded(message, unique_id).encode())
-            for message, unique_id in zip(messages, unique_ids, strict=True)
-        ]
-    )
+    body = _batch_body(messages, unique_ids)
     if len(body) > options.max_message_size:
         raise MessageIllegal(f"a batch of {len(body)} bytes is larger than {options.max_message_size}")
     properties = batch_properties(namespace, waits_for_store=first.waits_for_store)
     return encoded(first.topic, body, properties, group, options, now_ms, unique_ids=tuple(unique_ids))
+
+
+def _batch_body(messages: Sequence[Message], unique_ids: Sequence[str]) -> bytes:
+    """Most messages of a batch differ in their ids and bodies alone."""
+    encoder = BatchEncoder()
+    tags, waits, after_id = "", True, _after_id("", waits_for_store=True)
+    for message, unique_id in zip(messages, unique_ids, strict=True):
+        body = body_of(message)
+        if type(body) is not bytes:
+            body = bytes(body)
+        if message.properties or message.keys or message.delay_level or message.sharding_key:
+            encoder.add(message.flag, body, _encoded(message, unique_id).encode())
+            continue
+        if message.tags != tags or message.waits_for_store != waits:
+            _encoded(message, unique_id)  # raises what there is to be said of its tags
+            tags, waits = message.tags, message.waits_for_store
+            after_id = _after_id(tags, waits_for_store=waits)
+        encoder.add_named(message.flag, body, _BEFORE_ID, unique_id.encode(), after_id)
+    return encoder.joined()
+
+
+def _after_id(tags: str, *, waits_for_store: bool) -> bytes:
+    """What follows the id in the properties of a message that has nothing else, as `_encoded` writes it."""
+    wait = f"\x02WAIT\x01{'true' if waits_for_store else 'false'}\x02"
+    return f"{wait}TAGS\x01{tags}\x02".encode() if tags else wait.encode()
 
 
 def batch_properties(namespace: str = "", *, waits_for_store: bool = True) -> str:
@@ -136,25 +149,30 @@ def check_batch(messages: Sequence[Message], options: ProducerOptions) -> None:
             raise MessageIllegal("messages of a batch wait for the store all or none")
 
 
+def body_of(message: Any) -> Any:
+    """Whatever a program gave, bytes or not: a compiled module takes types at their word, and would refuse it."""
+    return message.body
+
+
 def may_be_batched(message: Message, options: ProducerOptions) -> bool:
     """Whether a message can share a request. Large ones go alone: they gain nothing, and could spoil it for others."""
     if message.sharding_key or message.delay_level or message.topic.startswith(RETRY_PREFIX):
         return False
     length = len(message.tags)
-    if message.keys or message.properties:
+    if message.properties or message.keys:
         length += sum(map(len, (*_keys(message), *message.properties, *message.properties.values())))
-    return len(message.body) < options.batch_bytes and length < _MAX_BATCHED_TEXT
+    return len(body_of(message)) < options.batch_bytes and length < _MAX_BATCHED_TEXT
 
 
 def may_be_joined(message: Message, options: ProducerOptions) -> bool:
     """As `may_be_batched`, for one whose program asked for nothing: what would be compressed alone stays alone."""
-    return may_be_batched(message, options) and not 0 < options.compress_above <= len(message.body)
+    return may_be_batched(message, options) and not 0 < options.compress_above <= len(body_of(message))
 
 
 def check(message: Message, options: ProducerOptions) -> None:
     if problem := _topic_problem(message.topic):
         raise MessageIllegal(problem)
-    body = message.body
+    body = body_of(message)
     if not isinstance(body, _BYTES):
         raise MessageIllegal(f"the body is {type(body).__name__}, not bytes")
     size = len(body)
@@ -162,7 +180,7 @@ def check(message: Message, options: ProducerOptions) -> None:
         raise MessageIllegal("the body is empty")
     if size > options.max_message_size:
         raise MessageIllegal(f"the body has {size} bytes, more than {options.max_message_size}")
-    if message.delay_level < 0 or not -(2**31) <= message.flag < 2**31:
+    if message.delay_level < 0 or not _MIN_FLAG <= message.flag <= _MAX_FLAG:
         raise MessageIllegal(f"delay level {message.delay_level} or flag {message.flag} is out of range")
     if message.properties:
         _check_properties(message.properties)
@@ -179,7 +197,7 @@ def _topic_problem(topic: str) -> str | None:
     return topic_problem(topic) or (f"only brokers send to the topic {topic}" if topic in NO_SEND_TOPICS else None)
 
 
-def _check_properties(properties: Mapping[str, str]) -> None:
+def _check_properties(properties: Mapping[Any, Any]) -> None:
     for name, value in properties.items():
         if not all(isinstance(text, str) for text in (name, value)):
             raise MessageIllegal(f"a property is text, not {name!r}={value!r}")

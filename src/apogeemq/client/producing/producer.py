@@ -15,6 +15,7 @@ from apogeemq.client.options import ClientOptions, ProducerOptions
 from apogeemq.client.producing.accumulator import Accumulator
 from apogeemq.client.producing.destinations import Destinations, QueueSelector, queue_without_namespace
 from apogeemq.client.producing.detector import Detector
+from apogeemq.client.producing.lingering import Lingering
 from apogeemq.client.producing.outgoing import (
     Outgoing,
     batch_properties,
@@ -41,6 +42,7 @@ from apogeemq.runtime.tasks import Tasks
 DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
 # After so many messages in a row the loop has its turn: else nobody would read answers while a program goes on sending.
 _TURN: Final = 64
+_BATCHED_TURN: Final = 256  # of those that only join a batch
 _NO_MESSAGE: Final = Message("", b"")
 
 
@@ -70,10 +72,16 @@ class Producer(TopicQueries):
         self._accumulator = Accumulator(
             self._send_together, self.options.linger_seconds, self.options.batch_bytes, self._window.leave
         )
+        self._lingering = (
+            Lingering(self._accumulator, self._window, self.options)
+            if self.options.linger_seconds > 0 and not self._client.namespace
+            else None
+        )
         self._joined = Accumulator(self._send_together, 0.0, self.options.batch_bytes)
         self._waiting_sends = 0
         self._sending: set[asyncio.Future[SendResult]] = set()
         self._begun_in_a_row = 0
+        self._turn = _TURN if self._lingering is None else _BATCHED_TURN
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -182,9 +190,11 @@ class Producer(TopicQueries):
         if self._instance is None:
             self._running  # noqa: B018  WrongState before anything waits
         self._begun_in_a_row += 1
-        if self._begun_in_a_row >= _TURN:
+        if self._begun_in_a_row >= self._turn:
             self._begun_in_a_row = 0
             await asyncio.sleep(0)
+        if self._lingering is not None and (begun := self._lingering.begin(message)) is not None:
+            return begun
         size = len(message.body)
         if not self._window.may_enter(size):
             await self._window.enter(size)

@@ -89,6 +89,13 @@ def test_the_span_is_between_first_and_last() -> None:
     assert process.span == 489
 
 
+def test_when_a_message_was_last_dealt_with() -> None:
+    process = ProcessQueue(5000, 100)
+    assert process.last_consume_ms(5000, 100) == 5000
+    process.consumed_at_ms = 150
+    assert process.last_consume_ms(9000, 350) == 8800
+
+
 def test_cleared() -> None:
     process = ProcessQueue(0)
     process.put([message(1), message(2)])

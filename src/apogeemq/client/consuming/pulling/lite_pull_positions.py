@@ -13,12 +13,13 @@ from apogeemq.client.consuming.offset_store import OffsetStore
 from apogeemq.model.queues import MessageQueue
 
 
-class LitePullPositions:
+class LitePullPositions(OffsetStore):
     """An offset store for readers, with another behind it: what readers report are positions, not yet commits."""
 
     def __init__(self, store: OffsetStore) -> None:
+        super().__init__()
         self._store = store
-        self._given: dict[MessageQueue, int] = {}  # offset after what the program has had
+        self._given = self.table  # offset after what the program has had
         self._unsettled: set[MessageQueue] = set()  # queues whose position the store has not heard of
 
     async def committed(self, queue: MessageQueue) -> int:
@@ -30,12 +31,6 @@ class LitePullPositions:
         if offset != NO_OFFSET:
             self._given[queue] = offset
         return offset
-
-    def known(self, queue: MessageQueue) -> int:
-        return self._given.get(queue, NO_OFFSET)
-
-    def all_known(self) -> Mapping[MessageQueue, int]:
-        return dict(self._given)
 
     def update(self, queue: MessageQueue, offset: int, *, only_forward: bool = True) -> None:
         if offset < 0 or (only_forward and offset <= self.known(queue)):

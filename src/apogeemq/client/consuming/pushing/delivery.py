@@ -7,13 +7,13 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, Protocol
+from typing import Final, Protocol, Self, cast
 
-from apogeemq.client.consuming.figures import Figures
-from apogeemq.client.consuming.incoming import HERE_AGAIN, ConsumedMessage, Settle
+from apogeemq.client.consuming.figures import Figures, TopicFigures
+from apogeemq.client.consuming.incoming import HERE_AGAIN, ConsumedMessage, Settler
 from apogeemq.client.consuming.process_queue import ProcessQueue
 from apogeemq.client.consuming.queue_reader import QueueReader
-from apogeemq.runtime.clock import monotonic_ms, now_ms
+from apogeemq.runtime.clock import monotonic_ms
 
 log = logging.getLogger(__name__)
 
@@ -32,13 +32,65 @@ class Returning(Protocol):
     async def send_anew(self, message: ConsumedMessage) -> bool: ...
 
 
+class DeliverySettler(Settler):
+    """Of the messages of one queue, as it was read since its process began."""
+
+    __slots__ = ("delivery", "figures", "process", "progress", "queue")
+
+    def __init__(self, delivery: Delivery, reader: QueueReader, process: ProcessQueue, figures: TopicFigures) -> None:
+        self.delivery = delivery
+        self.queue = reader.queue
+        self.progress = reader.progress
+        self.process = process
+        self.figures = figures
+
+    def __call__(self, message: ConsumedMessage, delay_level: int | None) -> Awaitable[None] | None:
+        if delay_level is None:
+            self.finish(message)
+        elif self.process.is_dropped or delay_level == HERE_AGAIN:
+            self.delivery.put_back(message, self)  # it comes again wherever its queue is read now
+        else:
+            return self.delivery.give_back(message, self, delay_level)
+        return None
+
+    def finish(self, message: ConsumedMessage) -> None:
+        self.delivery.finish(message, self, has_failed=False)
+
+    def count(self, message: ConsumedMessage, *, has_failed: bool) -> None:
+        """The program has the message no more."""
+        process, moment_ms = self.process, monotonic_ms()
+        process.consumed_at_ms = moment_ms
+        taken_ms = process.put_back(message)
+        self.figures.consumed(moment_ms, moment_ms - taken_ms if taken_ms is not None else 0, has_failed=has_failed)
+
+
+class MessageIterator:
+    """What `async for` asks for the next message, of one consumer."""
+
+    __slots__ = ("_delivery",)
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ConsumedMessage:
+        message = self._delivery.take_now()
+        if message is None:
+            message = await self._delivery.take()
+            if message is None:
+                raise StopAsyncIteration
+        return message
+
+
 class Delivery:
     """Messages wait here until the program takes them. `take` gives None when there will be no more."""
 
     def __init__(self, returns: Returning, figures: Figures | None = None) -> None:
         self._returns = returns
         self._figures = figures or Figures()
-        self._ready: deque[tuple[ConsumedMessage, ProcessQueue]] = deque()
+        self._ready: deque[ConsumedMessage] = deque()
         self._takers: deque[asyncio.Future[None]] = deque()
         self._is_closed = False
         self._timers: set[asyncio.TimerHandle] = set()
@@ -48,14 +100,15 @@ class Delivery:
     def deliver(self, reader: QueueReader, messages: list[ConsumedMessage]) -> None:
         if self._is_closed:
             return
-        process, settle = reader.process, self._settler(reader, reader.process)
+        settler = self._settler(reader, reader.process)
         for message in messages:
-            message.settled_by(settle)
-        self._queue_up(reader, process, messages)
-        self._wake()
+            message.settled_by(settler)
+        self._queue_up(reader, reader.process, messages)
+        if self._takers:
+            self._wake()
 
     def _queue_up(self, reader: QueueReader, process: ProcessQueue, messages: list[ConsumedMessage]) -> None:
-        self._ready.extend((message, process) for message in messages)
+        self._ready.extend(messages)
 
     async def take(self) -> ConsumedMessage | None:
         while True:
@@ -78,8 +131,13 @@ class Delivery:
 
     def take_now(self) -> ConsumedMessage | None:
         """None when there is none at the moment."""
-        while self._ready:
-            message, process = self._ready.popleft()
+        ready = self._ready
+        while ready:
+            message = ready.popleft()
+            settler = message._settle
+            if settler is None:  # it was settled while it waited here to be tried again
+                continue
+            process = cast(DeliverySettler, settler).process
             if process.may_hand_out:
                 process.take(message, monotonic_ms())
                 return message
@@ -118,56 +176,37 @@ class Delivery:
 
     # -- what becomes of a message ---------------------------------------------------------------------------
 
-    def _settler(self, reader: QueueReader, process: ProcessQueue) -> Settle:
-        def settle(message: ConsumedMessage, delay_level: int | None) -> Awaitable[None] | None:
-            if delay_level is None:
-                self._finish(message, reader, process)
-            elif process.is_dropped or delay_level == HERE_AGAIN:
-                self._put_back(message, reader, process)  # it comes again wherever its queue is read now
-            else:
-                return self._give_back(message, reader, process, self._way_back(message, delay_level))
-            return None
-
-        return settle
+    def _settler(self, reader: QueueReader, process: ProcessQueue) -> DeliverySettler:
+        return DeliverySettler(self, reader, process, self._figures.of(reader.queue.topic))
 
     def _way_back(self, message: ConsumedMessage, delay_level: int) -> Awaitable[bool] | None:
         """None when it is only tried here again."""
         return self._returns.send_back(message, delay_level)
 
-    async def _give_back(
-        self, message: ConsumedMessage, reader: QueueReader, process: ProcessQueue, way: Awaitable[bool] | None
-    ) -> None:
+    async def give_back(self, message: ConsumedMessage, settler: DeliverySettler, delay_level: int) -> None:
         is_gone = False
         try:
+            way = self._way_back(message, delay_level)
             is_gone = way is not None and await way
         finally:  # also when whoever waited here was cancelled: nobody else knows of the message
             if is_gone:
-                self._finish(message, reader, process, has_failed=True)
+                self.finish(message, settler, has_failed=True)
             else:
-                self._count(message, reader, process, has_failed=True)
+                settler.count(message, has_failed=True)
                 message.reconsume_times += 1
-                self._put_back(message, reader, process)
+                self.put_back(message, settler)
 
-    def _finish(
-        self, message: ConsumedMessage, reader: QueueReader, process: ProcessQueue, *, has_failed: bool = False
-    ) -> None:
-        self._count(message, reader, process, has_failed=has_failed)
-        reader.finished(message, process)
+    def finish(self, message: ConsumedMessage, settler: DeliverySettler, *, has_failed: bool) -> None:
+        settler.count(message, has_failed=has_failed)
+        settler.progress.finished(message, settler.process)
 
-    def _put_back(self, message: ConsumedMessage, reader: QueueReader, process: ProcessQueue) -> None:
+    def put_back(self, message: ConsumedMessage, settler: DeliverySettler) -> None:
         """Not finished; tried here again when that is possible."""
-        reader.returned(message, process)
-        if self._is_closed or process.is_dropped:
+        settler.progress.returned(message, settler.process)
+        if self._is_closed or settler.process.is_dropped:
             return
-        message.settled_by(self._settler(reader, process))
-        self._later(LOCAL_RETRY_SECONDS, lambda: self._ready.append((message, process)))
-
-    def _count(self, message: ConsumedMessage, reader: QueueReader, process: ProcessQueue, *, has_failed: bool) -> None:
-        process.last_consume_ms = now_ms()
-        moment_ms = monotonic_ms()
-        taken_ms = process.taken_at(message)
-        took_ms = moment_ms - taken_ms if taken_ms is not None else 0
-        self._figures.of(reader.queue.topic).consumed(moment_ms, took_ms, has_failed=has_failed)
+        message.settled_by(settler)
+        self._later(LOCAL_RETRY_SECONDS, lambda: self._ready.append(message))
 
     async def give_back_expired(self, readers: Iterable[QueueReader], timeout_ms: int) -> None:
         """What the program has had too long goes back to the broker, so that it holds nothing up; settling it
@@ -185,6 +224,6 @@ class Delivery:
                 finally:
                     if is_gone:
                         log.warning("%r was not settled in time and will come again", message)
-                        self._finish(message, reader, process, has_failed=True)
+                        self.finish(message, self._settler(reader, process), has_failed=True)
                     else:
                         message.settled_by(settle)

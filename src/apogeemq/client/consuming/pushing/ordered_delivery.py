@@ -9,7 +9,7 @@ from typing import Final
 from apogeemq.client.consuming.figures import Figures
 from apogeemq.client.consuming.incoming import ConsumedMessage
 from apogeemq.client.consuming.process_queue import ProcessQueue
-from apogeemq.client.consuming.pushing.delivery import Delivery, Returning
+from apogeemq.client.consuming.pushing.delivery import Delivery, DeliverySettler, Returning
 from apogeemq.client.consuming.queue_reader import QueueReader
 from apogeemq.model.queues import MessageQueue
 from apogeemq.runtime.clock import monotonic_ms
@@ -93,20 +93,19 @@ class OrderedDelivery(Delivery):
             return self._returns.send_back(message, delay_level)
         return self._returns.send_anew(message) if message.reconsume_times >= self._returns.most else None
 
-    def _finish(
-        self, message: ConsumedMessage, reader: QueueReader, process: ProcessQueue, *, has_failed: bool = False
-    ) -> None:
-        super()._finish(message, reader, process, has_failed=has_failed)
-        self._came_back(message, reader.queue)
+    def finish(self, message: ConsumedMessage, settler: DeliverySettler, *, has_failed: bool) -> None:
+        super().finish(message, settler, has_failed=has_failed)
+        self._came_back(message, settler.queue)
 
-    def _put_back(self, message: ConsumedMessage, reader: QueueReader, process: ProcessQueue) -> None:
-        reader.returned(message, process)
-        line = self._lines.get(reader.queue)
+    def put_back(self, message: ConsumedMessage, settler: DeliverySettler) -> None:
+        process = settler.process
+        settler.progress.returned(message, process)
+        line = self._lines.get(settler.queue)
         if line is not None and line.process is process and process.may_hand_out:
-            message.settled_by(self._settler(reader, process))
+            message.settled_by(settler)
             line.waiting.appendleft(message)
             self._suspend(line, self._suspend_seconds)
-        self._came_back(message, reader.queue)
+        self._came_back(message, settler.queue)
 
     def _suspend(self, line: _Line, seconds: float) -> None:
         line.is_suspended = True

@@ -19,7 +19,7 @@ from apogeemq.model.queues import MessageQueue
 from apogeemq.model.subscriptions import SubscriptionData
 from apogeemq.protocol.bodies import consumers as bodies
 from apogeemq.protocol.versions import CURRENT_NAME
-from apogeemq.runtime.clock import monotonic_ms
+from apogeemq.runtime.clock import monotonic_ms, now_ms
 
 _MIB: Final = 1024 * 1024
 _MAX_STACKS: Final = 256
@@ -54,7 +54,7 @@ def _queue_info(reader: QueueReader, offsets: OffsetStore) -> bodies.ProcessQueu
         commit_offset=known if known >= 0 else (first if len(process) else reader.next_offset),
         droped=process.is_dropped,
         last_pull_timestamp=process.last_pull_ms,
-        last_consume_timestamp=process.last_consume_ms,
+        last_consume_timestamp=process.last_consume_ms(now_ms(), monotonic_ms()),
         last_lock_timestamp=process.last_lock_ms,
         locked=process.is_locked,
     )

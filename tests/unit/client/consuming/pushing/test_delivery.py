@@ -9,7 +9,7 @@ import pytest
 
 from apogeemq.client.consuming.incoming import ConsumedMessage
 from apogeemq.client.consuming.pushing import delivery as delivery_module
-from apogeemq.client.consuming.pushing.delivery import Delivery
+from apogeemq.client.consuming.pushing.delivery import Delivery, MessageIterator
 from apogeemq.client.consuming.pushing.ordered_delivery import OrderedDelivery
 from tests.unit.client.consuming.messages import idle_reader
 from tests.unit.client.consuming.pushing.deliveries import OTHER, Back, committed, ordered, put, taken
@@ -193,3 +193,27 @@ async def test_what_expires_and_cannot_be_sent_back_is_the_programs_still(tmp_pa
     assert not late.is_settled
     await late.ack()
     assert committed(reader) == 1
+
+
+@in_loop
+async def test_what_is_settled_while_it_waits_to_be_tried_again_is_not_handed_out(tmp_path: Path) -> None:
+    delivery, reader = Delivery(Back(works=False)), idle_reader(tmp_path)
+    put(delivery, reader, 0)
+    out = await taken(delivery)
+    await out.retry()
+    while not delivery.waiting_count:
+        await asyncio.sleep(0)
+    await out.ack()
+    assert delivery.take_now() is None
+    assert (committed(reader), reader.process.taken_count) == (1, 0)
+
+
+@in_loop
+async def test_an_iterator_ends_with_the_delivery(tmp_path: Path) -> None:
+    delivery, reader = Delivery(Back()), idle_reader(tmp_path)
+    put(delivery, reader, 0)
+    found = []
+    async for each in MessageIterator(delivery):
+        found.append(each.queue_offset)
+        asyncio.get_running_loop().call_soon(delivery.close)
+    assert found == [0]
