@@ -14,7 +14,7 @@ from benchmarks.runner import Say
 from benchmarks.settings import Settings
 from benchmarks.spark.contenders import Contenders, Topic
 from benchmarks.spark.jobs import Action
-from benchmarks.spark.measuring import BATCH_TIME, EFFICIENCY, QUERY_TIME, RATE, alternated, figures, rows_of
+from benchmarks.spark.measuring import BATCH_TIME, EFFICIENCY, QUERY_CPU, QUERY_TIME, RATE, alternated, figures, rows_of
 from benchmarks.spark.sides import SIDES, Side
 from benchmarks.under_load import warm_up
 
@@ -72,7 +72,7 @@ def batch_reads(
 
 
 def stream_reads(contenders: Contenders, settings: Settings, say: Say, *, size: int, action: Action) -> Iterator[Row]:
-    """The same as a stream. What it takes to start and end a query is measured with a few rows, and counts apart."""
+    """The same as a stream. What it takes to start and end a query is measured with a few rows, too."""
     topic, few = _filled(contenders, settings, say, size), Topic.of(size, 1)
     case = f"stream read, {size} B, {action}"
     for side in SIDES:
@@ -83,8 +83,9 @@ def stream_reads(contenders: Contenders, settings: Settings, say: Say, *, size: 
         full = contenders.run(side, contenders.stream(side, topic, action))
         return {
             RATE: topic.rows / sum(full.answer.batch_ms) * 1000,
-            EFFICIENCY: topic.rows / (full.cpu.all - empty.cpu.all),
+            EFFICIENCY: topic.rows / full.cpu.all,
             QUERY_TIME: empty.answer.seconds,
+            QUERY_CPU: empty.cpu.all,
         }
 
     yield from _compared(settings, say, case, measure, READ_TARGETS)

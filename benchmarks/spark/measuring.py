@@ -11,8 +11,8 @@ from benchmarks.settings import Settings
 from benchmarks.spark.sides import Result
 
 RATE, EFFICIENCY, BATCH_TIME = "rows per second", "rows per CPU-second", "time of a micro-batch"
-QUERY_TIME = "time of a query of a few rows"
-UNITS = {RATE: "1/s", EFFICIENCY: "1/s", BATCH_TIME: "ms", QUERY_TIME: "s"}
+QUERY_TIME, QUERY_CPU = "time of a query of a few rows", "CPU time of a query of a few rows"
+UNITS = {RATE: "1/s", EFFICIENCY: "1/s", BATCH_TIME: "ms", QUERY_TIME: "s", QUERY_CPU: "s"}
 
 _T = TypeVar("_T", bound=str)
 
