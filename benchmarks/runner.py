@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -62,6 +63,7 @@ def run(
     if wish.write_docs and wish.control:
         raise typer.BadParameter("--write-docs with --control would publish Apache's figures as ours")
     console = Console(width=None if sys.stdout.isatty() else 160)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as Ctrl-C: servers end, and cores are as they were
     other_work = OtherWork()
     chosen = {name: cases[name] for name in wish.only or cases}
     with awake() as is_awake, contenders as both:
