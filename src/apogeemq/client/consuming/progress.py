@@ -17,17 +17,17 @@ class QueueProgress:
 
     def __init__(self, queue: MessageQueue, offsets: OffsetStore, process: ProcessQueue) -> None:
         self.process = process
-        self.has_room = asyncio.Event()
+        self._has_room = asyncio.Event()
         self._queue = queue
         self._offsets = offsets
-        self._is_waited_for = False  # looked at for every message: cheaper than to set an event that is set
+        self.is_waited_for = False  # looked at for every message: cheaper than to set an event that is set
 
     def finished(self, message: ConsumedMessage, process: ProcessQueue) -> None:
         """A message is done with; what may be committed is remembered."""
         offset = process.finish_one(message)
         if process is self.process and not process.is_dropped:
             self._offsets.update(self._queue, offset)
-            if self._is_waited_for:
+            if self.is_waited_for:
                 self.go_on()
 
     def returned(self, message: ConsumedMessage, process: ProcessQueue) -> None:
@@ -42,11 +42,11 @@ class QueueProgress:
         self.go_on()
 
     async def until_something_is_settled(self) -> None:
-        self._is_waited_for = True
-        self.has_room.clear()
-        await self.has_room.wait()
+        self.is_waited_for = True
+        self._has_room.clear()
+        await self._has_room.wait()
 
     def go_on(self) -> None:
         """Whoever waits looks again."""
-        self._is_waited_for = False
-        self.has_room.set()
+        self.is_waited_for = False
+        self._has_room.set()

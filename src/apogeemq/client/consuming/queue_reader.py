@@ -104,7 +104,6 @@ class QueueReader:
         self._reading = reading
         self._offsets = reading.offsets
         self._broker_id = MASTER_ID
-        self._has_room = self.progress.has_room
         self._task: asyncio.Task[None] | None = None
         self._last_problem = ""
 

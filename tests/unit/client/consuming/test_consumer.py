@@ -106,7 +106,7 @@ async def test_pulling_pauses_when_too_much_is_unfinished(tmp_path: Path) -> Non
             assert consumer._membership is not None
             (reader,) = [reader for queue, reader in consumer._membership.readers.items() if queue.topic == "T"]
             waiting = asyncio.ensure_future(anext(consumer))
-            await eventually(lambda: not reader._has_room.is_set())
+            await eventually(lambda: reader.progress.is_waited_for)
             assert (len(reader.process), waiting.done()) == (4, False)
             await messages[0].ack()
             assert (await waiting).body == b"4"

@@ -107,7 +107,7 @@ async def test_a_pause(tmp_path: Path) -> None:
             await fill(it, "T", 1, queues=1, first=1)  # a pull is on its way: this one comes still
             await (await anext(consumer)).ack()
             waiting = asyncio.ensure_future(anext(consumer))
-            await eventually(lambda: not reader_of(consumer, it)._has_room.is_set())
+            await eventually(lambda: reader_of(consumer, it).progress.is_waited_for)
             await fill(it, "T", 1, queues=1, first=2)
             assert not waiting.done()
             consumer.resume()
