@@ -12,7 +12,7 @@ from apogeemq.broker.state import BrokerState
 from apogeemq.broker.tables.delay_offsets import DelayOffsets
 from apogeemq.broker.tables.table_file import TableFile
 
-_TICK_SECONDS = 0.5
+SAVE_CHECK_SECONDS = 0.5
 _FLUSH_SECONDS = 5.0
 
 
@@ -52,16 +52,16 @@ class KeptTables:
         self._groups.changed()
         self._is_wanted.set()
 
+    def tick(self) -> None:
+        """Every SAVE_CHECK_SECONDS: a write may be due, or one that failed may succeed now."""
+        self._is_wanted.set()
+
     async def keep(self) -> None:
         """Until cancelled."""
         clock = asyncio.get_running_loop().time
         offsets_due = delays_due = 0.0
         while True:
-            try:
-                async with asyncio.timeout(_TICK_SECONDS):
-                    await self._is_wanted.wait()
-            except TimeoutError:
-                pass
+            await self._is_wanted.wait()
             self._is_wanted.clear()
             await self._topics.save_if_changed()
             await self._groups.save_if_changed()

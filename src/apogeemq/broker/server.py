@@ -21,7 +21,7 @@ from apogeemq.broker.handlers.relays import RelayHandlers
 from apogeemq.broker.handlers.send import SendHandlers
 from apogeemq.broker.handlers.send_back import SendBackHandlers
 from apogeemq.broker.incoming import tags_code
-from apogeemq.broker.kept_tables import KeptTables
+from apogeemq.broker.kept_tables import SAVE_CHECK_SECONDS, KeptTables
 from apogeemq.broker.live_config import LiveConfig
 from apogeemq.broker.outward import Outward
 from apogeemq.broker.promises import FlushPromises
@@ -39,6 +39,7 @@ from apogeemq.model.delays import DelayLevels
 from apogeemq.model.routes import DataVersion
 from apogeemq.model.topics import TopicConfig
 from apogeemq.protocol.codes import RequestCode
+from apogeemq.runtime.alarm_clock import AlarmClock
 from apogeemq.runtime.tasks import Tasks
 from apogeemq.store.config import SYNC_FLUSH
 from apogeemq.store.opening import OpenStore
@@ -79,7 +80,8 @@ class Broker:
         self.delays = _delay_levels(settings)
         self._opened: OpenStore | None = None
         self._status: StatusServer | None = None
-        self._tasks = Tasks()
+        self._clock = AlarmClock()
+        self._tasks = Tasks(self._clock.sleep)
         self._is_stopping = False
         # Set by `start`, in this order.
         self.promises: FlushPromises
@@ -214,6 +216,7 @@ class Broker:
             self.held.release_all()
         await asyncio.gather(*(server.stop(_STOP_GRACE_SECONDS) for server in (self.server, self.fast_server)))
         await self._tasks.cancel_all()
+        self._clock.close()
         if self._status is not None:
             await self._status.stop()
         if hasattr(self, "spreading"):
@@ -234,6 +237,7 @@ class Broker:
         self._tasks.repeat(lambda: _HOUSEKEEPING_SECONDS, self._clients.expire)
         self._tasks.repeat(lambda: state.store_config.clean_resource_interval / 1000, self._clean_store)
         self._tasks.repeat(lambda: SAMPLE_SECONDS, lambda: self.windows.sample(state.now_ms(), date.today()))
+        self._tasks.repeat(lambda: SAVE_CHECK_SECONDS, self.tables.tick)
         self._tasks.spawn(self.tables.keep())
         self._tasks.spawn(self._tls.watch())
 

@@ -23,6 +23,7 @@ from apogeemq.nameserver.registry import Registry
 from apogeemq.nameserver.warm_start import SnapshotKeeper
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
+from apogeemq.runtime.alarm_clock import AlarmClock
 from apogeemq.runtime.folder_lock import FolderLock
 from apogeemq.runtime.tasks import Tasks
 from apogeemq.transport.channel import Channel
@@ -64,7 +65,8 @@ class NameServer:
         self._lock = FolderLock(settings.data_dir)
         self.access_refusals: Callable[[], int] = lambda: 0
         self._status: StatusServer | None = None
-        self._tasks = Tasks()
+        self._clock = AlarmClock()
+        self._tasks = Tasks(self._clock.sleep)
         self._is_serving = False
         self._is_stopping = False
 
@@ -86,8 +88,8 @@ class NameServer:
         self._tasks.repeat(lambda: 1.0, self._tick)
         self._tasks.repeat(lambda: registry.config.scan_not_active_broker_interval / 1000, self._expire)
         self._tasks.repeat(lambda: _KV_LOG_SECONDS, self._log_kv)
-        if self.snapshots is not None:
-            self._tasks.spawn(self.snapshots.keep(registry))
+        if (snapshots := self.snapshots) is not None:
+            self._tasks.repeat(snapshots.pause_seconds, lambda: snapshots.save_if_stale(registry))
         self._tasks.spawn(self._tls.watch())
         return address
 
@@ -113,6 +115,7 @@ class NameServer:
         self.registry.watchers.release_all()
         await self.server.stop(_STOP_GRACE_SECONDS)
         await self._tasks.cancel_all()
+        self._clock.close()
         if self.snapshots is not None:
             await self.snapshots.save_if_stale(self.registry)
         if self._status is not None:

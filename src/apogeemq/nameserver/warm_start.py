@@ -47,10 +47,9 @@ class SnapshotKeeper:
             )
         return saved.sequence
 
-    async def keep(self, registry: Registry) -> None:
-        while True:
-            await asyncio.sleep(max(_SAVE_SECONDS, self._encoding_seconds / _ENCODING_SHARE))
-            await self.save_if_stale(registry)
+    def pause_seconds(self) -> float:
+        """Until the next save: longer where a save is much work."""
+        return max(_SAVE_SECONDS, self._encoding_seconds / _ENCODING_SHARE)
 
     async def save_if_stale(self, registry: Registry) -> None:
         """A write that has begun is finished even when the caller is cancelled; the next one waits for it."""

@@ -15,7 +15,8 @@ log = logging.getLogger(__name__)
 class Tasks:
     """Belongs to one event loop. A failure is logged, and ends nobody else."""
 
-    def __init__(self) -> None:
+    def __init__(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._sleep = sleep
         self._running: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Awaitable[None]) -> None:
@@ -30,7 +31,7 @@ class Tasks:
 
         async def run() -> None:
             while True:
-                await asyncio.sleep(period_seconds())
+                await self._sleep(period_seconds())
                 try:
                     if isawaitable(work := action()):
                         await work
