@@ -14,6 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from apogeemq.transport import channel
 from benchmarks.rows import Row
 from benchmarks.wakefulness import POLL_US
 from tests.peers import apache
@@ -74,10 +75,15 @@ def machine(other_work_cores: float, *, is_awake: bool) -> str:
     return (
         f"{today}: {os.cpu_count()} cores ({_processor()}), {memory_gb:.0f} GB, Linux {platform.release()}, "
         f"Python {platform.python_version()}, Java {java}, Apache RocketMQ {apache.V5}; "
+        f"ours {'compiled' if _is_compiled() else 'not compiled'}; "
         f"other work took {other_work_cores:.1f} of the cores during the run."
         + f" Idle cores looked for work for {POLL_US} µs before they halted."
         * is_awake
     )
+
+
+def _is_compiled() -> bool:
+    return not str(channel.__file__).endswith(".py")
 
 
 def _processor() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -64,6 +65,9 @@ def run(
         raise typer.BadParameter("--write-docs with --control would publish Apache's figures as ours")
     console = Console(width=None if sys.stdout.isatty() else 160)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as Ctrl-C: servers end, and cores are as they were
+    # Servers run in folders of their own and must find the same package.
+    if python_path := os.environ.get("PYTHONPATH"):
+        os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, python_path.split(os.pathsep)))
     other_work = OtherWork()
     chosen = {name: cases[name] for name in wish.only or cases}
     with awake() as is_awake, contenders as both:
