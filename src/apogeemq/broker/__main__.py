@@ -10,12 +10,14 @@ from apogeemq.broker.advertising import advertising_warning
 from apogeemq.broker.config import ServerSettings
 from apogeemq.broker.server import Broker
 from apogeemq.broker.settings import settings_from_argument
+from apogeemq.runtime.heap import keep_large_blocks
 from apogeemq.runtime.process import StatusPages, run_process, serve_until_signal
 
 log = logging.getLogger("apogeemq.broker")
 
 
 def main() -> int:
+    keep_large_blocks()  # requests of some hundred kilobytes, and the records made of them, come one after the other
     return run_process("apogeemq.broker", settings_from_argument, _serve)
 
 

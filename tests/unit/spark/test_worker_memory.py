@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from apogeemq.spark.worker_memory import keep_large_blocks
+from apogeemq.runtime.heap import keep_large_blocks
 
 _READ_CHUNKS = """
 import resource
