@@ -19,6 +19,9 @@ from apogeemq.store.mapped_file import MappedFile
 
 _RESERVE_STEP: Final = 16 * 1024 * 1024
 _POPULATE_STEP: Final = 256 * 1024
+# Records and batches from this size on are written by a call: pages that were never written through the map need not be
+# cleared first, nor be protected again by each flush. For smaller ones the call costs more than it saves.
+_LARGE: Final = 16 * 1024
 _BLANK_SIZE: Final = BLANK.size
 
 
@@ -51,9 +54,12 @@ class CommitLog:
         return self.max_offset
 
     def put(self, record: bytes) -> None:
-        """Write at the offset just claimed, or at `max_offset` while there is room."""
+        """Write at the offset just claimed, or at `max_offset` while there is room. OSError: nothing was written."""
         at = self.max_offset - self._start
-        self._map[at : at + len(record)] = record  # type: ignore[index]
+        if len(record) < _LARGE:
+            self._map[at : at + len(record)] = record  # type: ignore[index]
+        else:
+            self.files.files[-1].write_by_call(at, record)
         self.max_offset += len(record)
 
     def _make_room(self, size: int) -> None:
@@ -66,6 +72,8 @@ class CommitLog:
         end = at + size + _BLANK_SIZE  # with room for the blank that may have to follow
         if end > tail.reserved:
             tail.reserve(at, end)
+        if size >= _LARGE:
+            return
         ready = min(end - end % _POPULATE_STEP + _POPULATE_STEP, tail.reserved)
         tail.populate(at, ready)
         self._map = tail.map()

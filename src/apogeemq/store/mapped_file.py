@@ -8,6 +8,7 @@ are copies: a map with a living view on it could not be closed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import resource
@@ -134,6 +135,21 @@ class MappedFile:
         if end > self._reserved:
             self.reserve(position, end)
         self.map()[position:end] = data
+
+    def write_by_call(self, position: int, data: bytes) -> None:
+        """As `write` does, past the map, into blocks that are reserved. OSError: nothing of it is there."""
+        descriptor, done = os.open(self.path, os.O_RDWR | os.O_CLOEXEC), 0
+        try:
+            while done < len(data):
+                written = os.pwrite(descriptor, data[done:] if done else data, position + done)
+                if not written:
+                    raise OSError(errno.EIO, f"{self.path} takes no more bytes")
+                done += written
+        except OSError:
+            self.map()[position : position + done] = bytes(done)
+            raise
+        finally:
+            os.close(descriptor)
 
     def reserve(self, position: int, end: int) -> None:
         """Make sure of the blocks from `position` to `end`, and of some more."""

@@ -68,6 +68,31 @@ def test_a_batch_larger_than_a_queue_file_spans_several(open_store: OpenStore) -
     assert drain(store, "T", 0) == expected(range(350))
 
 
+def test_large_batches_and_small_messages_lie_one_after_the_other(open_store: OpenStore) -> None:
+    store, body = open_store(), bytes(range(1, 251)) * 4
+    for start in range(0, 300, 30):
+        put_batch(store, 0, range(start, start + 20), body=body)
+        for number in range(start + 20, start + 30):
+            store.put(message("T", 0, number), 0)
+    wanted = [body if number % 30 < 20 else b"%d" % number for number in range(300)]
+    assert drain(store, "T", 0) == wanted
+    crash(store)
+    assert drain(open_store(), "T", 0) == wanted
+
+
+def test_a_large_batch_that_is_written_in_part_leaves_nothing(open_store: OpenStore) -> None:
+    store = open_store()
+    store.put(message("T", 0, 0), 0)
+    end = store.log.max_offset
+    with file_size_limit(end + 5_000), pytest.raises(OSError, match="File too large"):
+        put_batch(store, 0, range(1, 21), body=b"b" * 1_000)
+    assert (store.log.max_offset, store.queue("T", 0).max_offset) == (end, 1)
+    assert not store.log.files.read(end, 20_000).strip(b"\0")
+    put_batch(store, 0, range(1, 21))
+    crash(store)
+    assert drain(open_store(), "T", 0) == expected(range(21))
+
+
 def test_messages_of_a_batch_may_have_many_keys_or_none(open_store: OpenStore) -> None:
     store = open_store()
     keys = [" ".join(f"k{n % 5}-{turn}" for turn in range(n % 4)) for n in range(100)]
