@@ -21,6 +21,7 @@ from tests.peers.process import free_port, wait_for
 OURS = "apogee"
 APACHES = "apache"
 BROKERS = ("broker-a", "broker-b")
+_REGISTERED_SECONDS = 90
 _REQUEST_SECONDS = 20.0
 _BATCH = 500
 
@@ -110,7 +111,9 @@ class World:
     ) -> int:
         """Many messages, quickly, in batches that go round all queues. How many they were."""
         messages = (Message(topic, body, tags=tags, properties=properties or {}) for body in bodies)
-        queues = itertools.cycle(self.queues(topic))
+        # A name server killed soon after a topic was made knows it again when its brokers have registered.
+        known = wait_for(lambda: self.queues(topic), f"{topic} has queues", timeout_s=_REGISTERED_SECONDS)
+        queues = itertools.cycle(known)
         batches = list(_batches(messages))
         self._await([self.producer.send_batch(batch, queue=next(queues)) for batch in batches], batches)
         return sum(map(len, batches))
@@ -166,7 +169,7 @@ class World:
             broker.launch()
         for broker in stopped:
             broker.wait_until_ready()
-        wait_for(self._is_whole, "the name server knows both brokers", timeout_s=90)
+        wait_for(self._is_whole, "the name server knows both brokers", timeout_s=_REGISTERED_SECONDS)
 
     def _is_whole(self) -> bool:
         try:
