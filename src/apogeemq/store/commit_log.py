@@ -72,7 +72,7 @@ class CommitLog:
         end = at + size + _BLANK_SIZE  # with room for the blank that may have to follow
         if end > tail.reserved:
             tail.reserve(at, end)
-        if size >= _LARGE:
+        if size >= _LARGE:  # past the map: `room` stays behind, so the next small record comes here first
             return
         ready = min(end - end % _POPULATE_STEP + _POPULATE_STEP, tail.reserved)
         tail.populate(at, ready)
