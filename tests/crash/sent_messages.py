@@ -85,7 +85,7 @@ class Sender:
         for _ in range(count):
             number = len(self.sent)
             topic, queue_id = self._random.choice(TOPICS), self._random.randrange(QUEUES)
-            body = b"%d:" % number + self._random.randbytes(self._random.choice((5, 100, 700, 3000)))
+            body = b"%d:" % number + self._random.randbytes(self._random.choice((5, 100, 700, 3000, 18_000)))
             self._time_ms += self._random.choice((0, 0, 1, 700))
             with self._lock:  # the flush thread may know of it before we do
                 put = opened.store.put(message(topic, queue_id, number, body=body), self._time_ms)
