@@ -137,3 +137,45 @@ async def test_a_number_that_is_none_takes_the_ordinary_way() -> None:
     answers(line, question(1))
     line.feed(question(1).replace(b'"opaque":1', b'"opaque":x'))
     assert line.transport.is_closed
+
+
+@in_loop
+async def test_clients_that_differ_only_after_the_number_are_both_known() -> None:
+    line, library = library_line()
+    other = question(2).replace(b'"version":513', b'"version":401')
+    assert other != question(2)
+    assert answers(line, question(1), other, question(3), other, question(1)) == [
+        (opaque, b"one") for opaque in (1, 2, 3, 2, 1)
+    ]
+    assert library.asked == 2
+
+
+@in_loop
+async def test_of_one_question_only_the_last_few_endings_are_kept() -> None:
+    line, library = library_line()
+
+    def of_version(version: int) -> bytes:
+        return question(1).replace(b'"version":513', b'"version":%d' % version)
+
+    line.feed(*(of_version(version) for version in range(100, 200)))
+    assert library.asked == 100
+    line.feed(*(of_version(version) for version in range(192, 200)))
+    assert library.asked == 100
+    line.feed(of_version(191))
+    assert library.asked == 101
+
+
+@in_loop
+async def test_an_ending_may_be_the_end_of_another() -> None:
+    line, library = library_line()
+    short = question(1)
+    number = short.index(b',"serializeTypeCurrentRPC"')
+    text = short[8:number] + b',"remark":null' + short[number:]
+    long = (4 + len(text)).to_bytes(4) + len(text).to_bytes(4) + text
+    # The mark, which says how long the header is, is part of what stands before: here it must not tell them apart.
+    shortcuts = line.server.dispatcher.shortcuts
+    command, shortcut = Command(LOOK_UP, 1), Shortcut((library.texts.get, "T1"))
+    shortcuts.learn(short[4:8] + short[8:], command, shortcut)
+    shortcuts.learn(short[4:8] + text, command, shortcut)
+    assert shortcuts.answer(short[4:8] + text) == shortcuts.answer(short[4:]) is not None
+    assert answers(line, long) == [(1, b"one")]
