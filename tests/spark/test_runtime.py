@@ -8,11 +8,13 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from apogeemq.spark.pipeline import submit
 from apogeemq.spark.runtime.py_files import as_archives, write_dependencies, write_package
+from apogeemq.spark.runtime.python import worker_python
 from apogeemq.spark.runtime.session import ERRORS_NAME, LOG_NAME, embedded_session, log_folder_of
 from tests.spark import shipped_program
 from tests.spark.standalone import Standalone
@@ -35,10 +37,17 @@ def test_there_is_one_session_and_it_is_closed_to_the_network(spark: SparkSessio
     conf = spark.sparkContext.getConf()
     assert conf.get("spark.driver.host") == conf.get("spark.driver.bindAddress") == "127.0.0.1"
     assert spark.sparkContext.uiWebUrl is None
-    assert spark.sparkContext.pythonExec == sys.executable
+    assert spark.sparkContext.pythonExec == worker_python()
     folder = log_folder_of(spark)
     assert folder is not None
     assert (folder / LOG_NAME).exists()
+
+
+def test_workers_are_this_python_with_the_installed_pyspark(spark: SparkSession) -> None:
+    def where(_: int) -> tuple[str, str]:
+        return sys.executable, pyspark.__file__
+
+    assert spark.sparkContext.parallelize([0], 1).map(where).first() == (sys.executable, pyspark.__file__)
 
 
 @pytest.mark.timeout(600)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 from apogeemq.errors import ConfigError
+from apogeemq.spark.runtime.scripts import cache_folder, folder_with_script
 
 log = logging.getLogger(__name__)
 
@@ -95,18 +94,7 @@ def _of_the_wheel() -> Java | None:
     found = _asked(str(command))
     if found is None or found.version < OLDEST_JAVA:
         return None
-    try:
-        cache = cache_folder()
-    except RuntimeError:  # a user without a home
-        cache = Path(tempfile.mkdtemp(prefix="apogeemq-java-"))
-    return Java(home_without_the_module(command, cache), found.version)
-
-
-def cache_folder() -> Path:
-    """Where files go that can be made again: APOGEE_CACHE, else the user's cache folder."""
-    if given := os.environ.get("APOGEE_CACHE"):
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "apogeemq"
+    return Java(home_without_the_module(command, cache_folder()), found.version)
 
 
 def home_without_the_module(command: Path, cache: Path) -> Path:
@@ -119,22 +107,4 @@ for argument do
 done
 exec {shlex.quote(str(command))} "$@"
 """
-    name = hashlib.sha256(script.encode()).hexdigest()[:16]
-    try:
-        return _written(cache / "java" / name, script)
-    except OSError as error:  # a home that cannot be written to, as in many containers
-        log.info("%s; a temporary folder is used", error)
-        return _written(Path(tempfile.mkdtemp(prefix="apogeemq-java-")), script)
-
-
-def _written(home: Path, script: str) -> Path:
-    java = home / "bin" / "java"
-    if java.is_file() and java.read_text() == script and os.access(java, os.X_OK):
-        return home
-    java.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, temporary = tempfile.mkstemp(dir=java.parent)
-    with os.fdopen(handle, "w") as file:
-        file.write(script)
-    os.chmod(temporary, 0o755)
-    os.replace(temporary, java)  # whoever starts at the same moment finds the old one or this one, whole
-    return home
+    return folder_with_script(cache, "bin/java", script)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from apogeemq.spark import FILTER_PUSH_DOWN, register, require_extra
 from apogeemq.spark.runtime.java import find_java
 from apogeemq.spark.runtime.py_files import write_dependencies, write_package
+from apogeemq.spark.runtime.python import worker_python
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -128,7 +128,7 @@ def _started(settings: Mapping[str, str], folder: Path) -> SparkContext:
     os.environ["JAVA_HOME"] = str(find_java().home)
     if is_local(settings["spark.master"]):
         # The same Python, with the same packages, and no question to the network about this machine's name.
-        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["PYSPARK_PYTHON"] = worker_python()
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     gateway = SparkContext._gateway
