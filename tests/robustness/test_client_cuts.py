@@ -90,7 +90,7 @@ async def cut_once(client: Client, flow: Flow, count: int, how: How, exchange: E
 
 async def until_noticed(client: Client, proxy: FaultProxy) -> None:
     """The client knows that its connection is gone: what it sends before that may be lost with it."""
-    await soon(lambda: proxy.address not in client.instance.pool._channels)
+    await soon(lambda: proxy.address not in client.instance.pool.channels)
 
 
 # -- exchanges of one request and one answer -----------------------------------------------------------------

@@ -10,6 +10,7 @@ from functools import partial
 
 import msgspec
 
+from apogeemq.client.producing.connections import SendAnswer, send_answer
 from apogeemq.errors import ConnectionLost, ProtocolError, RemoteRefused, RequestRefused, TooManyRequests
 from apogeemq.model.queues import MessageQueue
 from apogeemq.protocol import javajson
@@ -30,22 +31,6 @@ from apogeemq.transport.pooled_channel import Encode
 NO_OFFSET = -1
 
 _SEND_BACK_SECONDS = 5.0
-_STORED_CODES = frozenset(
-    (
-        ResponseCode.SUCCESS,
-        ResponseCode.FLUSH_DISK_TIMEOUT,
-        ResponseCode.SLAVE_NOT_AVAILABLE,
-        ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    )
-)
-
-
-class SendAnswer(msgspec.Struct, frozen=True):
-    code: int
-    offset_ids: str
-    queue_id: int
-    queue_offset: int
-    transaction_id: str | None
 
 
 class PullAnswer(msgspec.Struct, frozen=True):
@@ -319,17 +304,6 @@ class BrokerCalls:
         if answer.code != ResponseCode.SUCCESS:
             raise RemoteRefused(answer.code, answer.remark, address)
         return answer
-
-
-def send_answer(answer: Command, address: str) -> SendAnswer:
-    """Where the messages went. Raises RemoteRefused."""
-    if answer.code and answer.code not in _STORED_CODES:
-        raise RemoteRefused(answer.code, answer.remark, address)
-    try:
-        stored = headers.read_send_result(answer)
-    except RequestRefused as error:
-        raise ProtocolError(f"{address} answered a send without saying where it went: {error}") from None
-    return SendAnswer(answer.code, stored.msgId, stored.queueId, stored.queueOffset, stored.transactionId)
 
 
 def _encode_pull(fields: Mapping[str, str] | None, opaque: int) -> bytes:

@@ -18,9 +18,9 @@ from typing import Final, Protocol
 from apogeemq.client.answers import ClientAnswers
 from apogeemq.client.broker_calls import BrokerCalls
 from apogeemq.client.options import ClientOptions
+from apogeemq.client.producing.connections import Connections
 from apogeemq.client.route_cache import RouteCache
 from apogeemq.errors import ApogeeError, NoRoute, WrongState
-from apogeemq.model.topics import MASTER_ID
 from apogeemq.protocol.bodies.heartbeat import ConsumerData, Heartbeat
 from apogeemq.protocol.signing import signed
 from apogeemq.runtime.tasks import Tasks
@@ -84,6 +84,7 @@ class ClientInstance:
         self.name_servers = NameServerClient(self.pool, find_source(name_server, os.environ, options.unit_name))
         self.routes = RouteCache(self.pool, self.name_servers, self._route_changed)
         self.calls = BrokerCalls(self.pool, options.request_timeout_seconds, self._reached_at, self._mapped)
+        self.connections = Connections(self.pool, options.address_map)
         self.unique_ids = UniqueIds(_address_bytes(options.client_ip or local_address()))
         self.producers: dict[str, ProducerMember] = {}
         self.consumers: dict[str, ConsumerMember] = {}
@@ -227,7 +228,7 @@ class ClientInstance:
             self._tasks.spawn(self.heartbeat_to_new())
 
     def master_of(self, broker_name: str) -> str | None:
-        return self.routes.address(broker_name, MASTER_ID, only_this=True)
+        return self.routes.masters.get(broker_name)
 
     async def find_master(self, broker_name: str, topic: str) -> str:
         """Of a broker that serves a topic; one that is not known may be in a newer route. Raises NoRoute."""

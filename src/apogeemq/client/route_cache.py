@@ -48,6 +48,7 @@ class RouteCache:
         self._on_change = on_change
         self._routes: dict[str, TopicRoute] = {}  # the one that changed last is the last
         self._addresses: dict[str, dict[int, str]] = {}  # of the brokers that a route names, by name and id
+        self.masters: dict[str, str] = {}  # addresses of the masters among them, by name
         self._is_borrowed: set[str] = set()  # topics whose route is that of the one they will be made like
         self._wanted: dict[str, NewTopic | None] = {}
         self._fetching: dict[str, asyncio.Task[TopicRoute]] = {}
@@ -226,6 +227,7 @@ class RouteCache:
     def _changed(self, topic: str) -> None:
         """Brokers that no route names any more are forgotten with their addresses; what changed last counts."""
         self._addresses = {group.name: group.addresses for route in self._routes.values() for group in route.brokers}
+        self.masters = {name: ids[MASTER_ID] for name, ids in self._addresses.items() if MASTER_ID in ids}
         self._on_change(topic)
 
     # -- watching --------------------------------------------------------------------------------------------

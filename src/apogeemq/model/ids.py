@@ -50,7 +50,17 @@ def unique_id_prefix(address: bytes, process_id: int, seed: int) -> str:
 
 def unique_id_start(prefix: str, since_month_ms: int) -> str:
     """What all unique ids of one millisecond begin with."""
-    return f"{prefix}{since_month_ms & 0xFFFFFFFF:08X}"
+    return prefix + (since_month_ms & 0xFFFFFFFF).to_bytes(4).hex().upper()
+
+
+def several_unique_ids(start: str, first: int, count: int) -> list[str]:
+    """Of as many numbers in a row."""
+    ids: list[str] = []
+    while len(ids) < count:
+        number = first + len(ids)
+        block, low = start + _HEX[number >> 8 & 0xFF], number & 0xFF  # two digits of all up to the next 256th
+        ids += [block + digits for digits in _HEX[low : low + count - len(ids)]]
+    return ids
 
 
 def unique_id(start: str, count: int) -> str:

@@ -63,35 +63,41 @@ def _signed_word(data: bytes, at: i64) -> i64:
 class BatchEncoder:
     """Puts the messages of a batch together. They are often alike: what says how long their parts are is kept."""
 
-    __slots__ = ("_body_length", "_flag", "_head", "_pieces", "_properties_length", "_tail")
+    __slots__ = ("_before", "_body_length", "_flag", "_head", "_middle", "_pieces", "_properties_length")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._flag = self._body_length = self._properties_length = -1  # of the last message
-        self._head = self._tail = b""  # what was before its body, and after it
+        self._before = b""
+        self._head = self._middle = b""  # what was before its body, and after it
 
     def add(self, flag: int, body: bytes, properties: bytes) -> None:
-        self._begin(flag, body, len(properties))
+        self._begin(flag, body, len(properties), b"")
         self._pieces.append(properties)
 
     def add_named(self, flag: int, body: bytes, before_name: bytes, name: bytes, after_name: bytes) -> None:
         """The same, of properties that are in three pieces."""
-        self._begin(flag, body, len(before_name) + len(name) + len(after_name))
+        self._begin(flag, body, len(before_name) + len(name) + len(after_name), before_name)
         pieces = self._pieces
-        pieces.append(before_name)
         pieces.append(name)
         pieces.append(after_name)
 
-    def _begin(self, flag: int, body: bytes, properties_length: int) -> None:
+    def _begin(self, flag: int, body: bytes, properties_length: int, before: bytes) -> None:
         length = len(body)
-        if length != self._body_length or properties_length != self._properties_length or flag != self._flag:
+        if (
+            length != self._body_length
+            or properties_length != self._properties_length
+            or flag != self._flag
+            or before is not self._before
+        ):
             self._flag, self._body_length, self._properties_length = flag, length, properties_length
+            self._before = before
             self._head = _HEAD.pack(_HEAD_SIZE + length + 2 + properties_length, 0, 0, flag, length)
-            self._tail = properties_length.to_bytes(2)
+            self._middle = properties_length.to_bytes(2) + before
         pieces = self._pieces
         pieces.append(self._head)
         pieces.append(body)
-        pieces.append(self._tail)
+        pieces.append(self._middle)
 
     def joined(self) -> bytes:
         return b"".join(self._pieces)

@@ -37,6 +37,10 @@ class HeaderReader(Generic[HeaderT]):
         self._fields = msgspec.structs.fields(header_type)
 
     def __call__(self, command: Command) -> HeaderT:
+        return self.read(command)
+
+    def read(self, command: Command) -> HeaderT:
+        """For compiled modules, which call a method by its name without detours."""
         try:
             if command.codec == JSON:
                 return self._decode(command.ext_json)

@@ -1,4 +1,4 @@
-"""The hot request of a producer, from a template for each topic: JSON with the same fields as any other request."""
+"""The hot request of a producer, from a template for each queue: JSON with the same fields as any other request."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from apogeemq.protocol import versions
 from apogeemq.protocol.codes import RequestCode
@@ -16,7 +17,7 @@ from apogeemq.protocol.headers.broker import SendMessage
 _pack_start = Struct(">II").pack
 _json_text = msgspec.json.Encoder().encode
 _MAX_HEADER_LENGTH: Final = 0xFFFFFF
-_MAX_TEMPLATES: Final = 4096  # some 300 bytes each
+_MAX_TEMPLATES: Final = 4096  # one for each queue; some 400 bytes each
 
 
 def send_code(header: SendMessage) -> RequestCode:
@@ -33,23 +34,10 @@ def encode_one_way_send(header: SendMessage, body: bytes, opaque: int) -> bytes:
 
 
 def _encoded(header: SendMessage, body: bytes, opaque: int, flag: int) -> bytes:
-    template = _template(
-        header.topic,
-        header.broker_name,
-        header.producer_group,
-        header.default_topic,
-        header.default_queue_nums,
-        header.is_batch,
-        flag,
-    )
-    text: bytes = template % (
-        header.queue_id,
-        header.system_flag,
-        header.born_time,
-        header.flag,
-        _json_text(header.properties or ""),
-        opaque,
-    )
+    # All fields at once: cheaper than one after the other.
+    fields = astuple(header)
+    template = _template(fields[0], fields[1], fields[2], fields[5], fields[6], fields[7], fields[12], fields[13], flag)
+    text: bytes = template % (fields[3], fields[4], _json_text(fields[8] or ""), opaque)
     length = len(text)
     if length > _MAX_HEADER_LENGTH:
         raise ValueError(f"a header of {length} bytes does not fit a frame")
@@ -59,11 +47,13 @@ def _encoded(header: SendMessage, body: bytes, opaque: int, flag: int) -> bytes:
 @lru_cache(maxsize=_MAX_TEMPLATES)
 def _template(
     topic: str,
-    broker_name: str | None,
+    queue_id: int,
+    system_flag: int,
     group: str,
     default_topic: str,
     default_queue_nums: int,
     is_batch: bool,
+    broker_name: str | None,
     flag: int,
 ) -> bytes:
     code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
@@ -72,7 +62,7 @@ def _template(
     return (
         b'{"code":%d,"extFields":{' % code
         + _json_text(texts)[1:-1].replace(b"%", b"%%")
-        + b',"e":"%d","f":"%d","g":"%d","h":"%d","i":%b,"j":"0","k":"false","m":"'
+        + b',"e":"%d","f":"%d","g":"%%d","h":"%%d","i":%%b,"j":"0","k":"false","m":"' % (queue_id, system_flag)
         + (b"true" if is_batch else b"false")
         + b'"%b},"flag":%d,"language":"%b","opaque":%%d,' % (broker, flag, LANGUAGE.encode())
         + b'"serializeTypeCurrentRPC":"JSON","version":%d}' % versions.CURRENT

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
-from itertools import count, islice
 
-from apogeemq.model.ids import unique_id, unique_id_prefix, unique_id_start
+from apogeemq.model.ids import several_unique_ids, unique_id, unique_id_prefix, unique_id_start
 
 _DAYS_31_MS = 31 * 24 * 3_600_000
 
@@ -17,7 +16,7 @@ class UniqueIds:
     def __init__(self, address: bytes) -> None:
         self._address = address
         self._prefix = self._new_prefix()
-        self._counter = count()
+        self._count = 0
         self._month_start_ms = 0
         self._last_ms = 0
         self._start = ""  # what the ids of the last millisecond began with
@@ -25,13 +24,16 @@ class UniqueIds:
     def next(self, now_ms: int) -> str:
         if now_ms != self._last_ms:
             self._start = self._start_of(now_ms)
-        return unique_id(self._start, next(self._counter))
+        number = self._count
+        self._count = number + 1
+        return unique_id(self._start, number)
 
     def several(self, now_ms: int, count: int) -> list[str]:
         if now_ms != self._last_ms:
             self._start = self._start_of(now_ms)
-        start = self._start
-        return [unique_id(start, number) for number in islice(self._counter, count)]
+        number = self._count
+        self._count = number + count
+        return several_unique_ids(self._start, number, count)
 
     def _start_of(self, now_ms: int) -> str:
         if now_ms < self._last_ms:  # the clock was set back: these milliseconds have had their ids

@@ -61,7 +61,7 @@ class ConnectionPool:
         self.suspect_after_seconds = suspect_after_seconds
         self._on_opened = on_opened
         self._on_closed = on_closed
-        self._channels: dict[str, PooledChannel] = {}
+        self.channels: dict[str, PooledChannel] = {}  # by address; those that new requests go to
         self._connecting: dict[str, asyncio.Task[PooledChannel]] = {}
         self._open: set[PooledChannel] = set()  # these and those that finish their requests after a GO_AWAY
         self._all_closed = asyncio.Event()
@@ -106,7 +106,7 @@ class ConnectionPool:
 
     def begin(self, address: str, code: int, encode: Encode, timeout_seconds: float) -> asyncio.Future[Command] | None:
         """Ask at once; None when there is no connection yet, or it takes nothing at the moment."""
-        channel = self._channels.get(address)
+        channel = self.channels.get(address)
         if channel is None or channel.is_closing or channel.is_write_paused:
             return None
         return channel.ask(code, encode, timeout_seconds)
@@ -145,7 +145,7 @@ class ConnectionPool:
     # -- connections -----------------------------------------------------------------------------------------
 
     def _live(self, address: str) -> PooledChannel | None:
-        channel = self._channels.get(address)
+        channel = self.channels.get(address)
         return None if channel is None or channel.is_closing else channel
 
     async def _connected(self, address: str, timeout_seconds: float) -> PooledChannel:
@@ -196,8 +196,8 @@ class ConnectionPool:
 
     def retire(self, channel: PooledChannel) -> None:
         """Send nothing more over it, but let it finish what it was asked."""
-        if self._channels.get(channel.target) is channel:
-            del self._channels[channel.target]
+        if self.channels.get(channel.target) is channel:
+            del self.channels[channel.target]
         if not channel.pending_count:
             channel.close()
 
@@ -207,7 +207,7 @@ class ConnectionPool:
             channel.idle_seconds += 1
             if channel.pending_count or channel.held_count:
                 continue
-            is_retired = self._channels.get(channel.target) is not channel
+            is_retired = self.channels.get(channel.target) is not channel
             if is_retired or channel.idle_seconds > self.limits.idle_seconds:
                 channel.close()
 
@@ -245,7 +245,7 @@ class ConnectionPool:
         if self._is_closed:
             channel.abort()
             return
-        self._channels[channel.target] = channel
+        self.channels[channel.target] = channel
         self._on_opened(channel.target)
 
     def channel_closed(self, channel: Channel, error: Exception | None) -> None:
@@ -253,8 +253,8 @@ class ConnectionPool:
         self._open.discard(channel)
         if not self._open:
             self._all_closed.set()
-        if self._channels.get(channel.target) is channel:
-            del self._channels[channel.target]
+        if self.channels.get(channel.target) is channel:
+            del self.channels[channel.target]
         self._on_closed(channel.target)
 
     def channel_misbehaved(self, channel: Channel, error: ProtocolError) -> None:

@@ -79,12 +79,19 @@ class PooledChannel(Channel):
     def ask(self, code: int, encode: Encode, timeout_seconds: float) -> asyncio.Future[Command]:
         """Send a request; its answer, whatever its code. A peer that brought no answer at all in the time of a
         request may be gone without a word: then no other request is entrusted to this connection."""
+        opaque = self.next_asked()
+        return self.ask_frame(opaque, code, encode(opaque), timeout_seconds)
+
+    def next_asked(self) -> int:
+        """The number of a request that `ask_frame` sends next. Raises ConnectionLost, TooManyRequests."""
         if self.is_closing:
             raise ConnectionLost(f"connection to {self.peer} is closed")
         if len(self._asked) >= self._limits.max_pending_per_channel:
             self._forget_cancelled()
-        opaque = self._next_opaque()
-        frame = encode(opaque)
+        return self._next_opaque()
+
+    def ask_frame(self, opaque: int, code: int, frame: bytes, timeout_seconds: float) -> asyncio.Future[Command]:
+        """As `ask`, by who has made the frame."""
         answer: asyncio.Future[Command] = self._loop.create_future()
         deadline = self._loop.time() + timeout_seconds
         if self._asked or self._unwritten:

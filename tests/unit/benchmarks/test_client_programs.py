@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from benchmarks.client.programs import apogee
+from benchmarks.client.programs import apogee, bare
 from benchmarks.client.programs.commands import Counted, Job
 from tests.unit.client.cluster import Cluster, cluster
 from tests.unit.event_loop import in_loop
@@ -26,6 +27,15 @@ async def test_our_program_counts_what_the_broker_has(tmp_path: Path, do: str, i
         assert found["count"] > 0
         assert stored(it, "T", 2) == found["count"] + 1  # the first one opens the connection
         assert min(found["seconds"], found["cpu_seconds"], found["memory_mb"]) > 0
+
+
+@in_loop
+async def test_frames_without_a_client_are_counted_when_the_broker_has_them(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await it.make_topic("T", 8)
+        found = await asyncio.to_thread(bare.send, it.broker_address, Job("send", "T", seconds=0.05))
+        assert found["count"] > 0
+        assert stored(it, "T", 8) == found["count"] + 1  # the first one is asked for its whole answer
 
 
 @in_loop

@@ -12,6 +12,7 @@ import pytest
 
 from apogeemq.client.broker_calls import NO_OFFSET, BrokerCalls, records_of
 from apogeemq.client.options import ProducerOptions
+from apogeemq.client.producing.gathered import gathered
 from apogeemq.client.producing.outgoing import prepared, prepared_batch
 from apogeemq.errors import ConnectFailed, ProtocolError, RemoteRefused, RequestRefused
 from apogeemq.model.groups import GroupConfig
@@ -76,7 +77,8 @@ async def test_messages_there_and_back(tmp_path: Path) -> None:
         outgoing.header.queue_id = 0
         answer = await it.calls.send(it.address, outgoing.header, outgoing.body, 5)
         assert (answer.code, answer.queue_id, answer.queue_offset) == (ResponseCode.SUCCESS, 0, 0)
-        batch = prepared_batch([Message("T", b"two"), Message("T", b"three")], "P", ProducerOptions(), ["V", "W"], 5)
+        both = gathered([Message("T", b"two"), Message("T", b"three")])
+        batch = prepared_batch(both, "P", ProducerOptions(), ["V", "W"], 5)
         batch.header.queue_id = 0
         answer = await it.calls.send(it.address, batch.header, batch.body, 5)
         assert (answer.queue_offset, len(answer.offset_ids.split(","))) == (1, 2)

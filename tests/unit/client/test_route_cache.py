@@ -269,6 +269,7 @@ async def test_addresses(tmp_path: Path) -> None:
         assert it.routes.address("broker-a", 1) == slave
         assert (it.routes.address("broker-c"), it.routes.address("broker-c", only_this=True)) == (c, None)
         assert it.routes.address("unknown") is None
+        assert it.routes.masters == {"broker-a": a, "broker-b": b}
         assert it.routes.broker_addresses(only_masters=True) == {a, b}
         assert it.routes.broker_addresses(only_masters=False) == {a, slave, b, c}
         assert sorted(it.routes.masters_of("U")) == sorted((b, c))
@@ -286,6 +287,7 @@ async def test_brokers_no_route_names_are_dropped(tmp_path: Path) -> None:
         await gone.unregister()
         await it.routes.refresh_all()
         assert it.routes.address("broker-b") is None
+        assert it.routes.masters == {"broker-a": broker("broker-a").address}
         assert it.routes.broker_addresses(only_masters=False) == {broker("broker-a").address}
 
 

@@ -47,3 +47,9 @@ def test_several_at_once_are_those_that_would_have_come_one_by_one() -> None:
     assert {each[:-4] for each in several} == {first[:-4]}
     assert ids.next(NOW_MS + 1)[-4:] == "0004"
     assert ids.several(NOW_MS + 2, 0) == []
+
+
+def test_many_at_once_count_on_over_every_digit() -> None:
+    ids = UniqueIds(ADDRESS)
+    made = [number for size in (1, 255, 256, 700, 65_000) for number in ids.several(NOW_MS, size)]
+    assert [int(each[-4:], 16) for each in made] == [number % 65_536 for number in range(len(made))]

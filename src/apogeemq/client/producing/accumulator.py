@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
-from apogeemq.client.producing.outgoing import body_of
+from apogeemq.client.producing.gathered import Gathered, body_of
 from apogeemq.model.messages import Message, SendResult
 from apogeemq.model.queues import MessageQueue
 
-SendBatch = Callable[[Sequence[Message]], Awaitable[SendResult]]
+SendBatch = Callable[[Gathered], Awaitable[list[SendResult]]]
 BatchEnded = Callable[[int, int], None]
 
 
 class _Batch:
-    __slots__ = ("is_answered", "messages", "results", "size", "timer", "topic", "waits_for_store")
+    __slots__ = ("is_answered", "messages", "results", "timer", "topic", "waits_for_store")
 
-    def __init__(self, topic: str, waits_for_store: bool, timer: asyncio.TimerHandle) -> None:
-        self.topic = topic
-        self.waits_for_store = waits_for_store
-        self.messages: list[Message] = []
+    def __init__(self, first: Message, timer: asyncio.TimerHandle) -> None:
+        self.topic = first.topic
+        self.waits_for_store = first.waits_for_store
+        self.messages = Gathered(first)
         self.results: list[asyncio.Future[SendResult]] = []
-        self.size = 0
         self.timer = timer
         self.is_answered = False
 
@@ -46,27 +45,39 @@ class Accumulator:
 
     def add(self, message: Message) -> asyncio.Future[SendResult]:
         """The result its message will have; the batch is sent without anybody waiting for it."""
-        loop = self._loop
-        if loop is None:  # asked for once: each time is a call of the system
-            loop = self._loop = asyncio.get_running_loop()
-        topic, waits, size = message.topic, message.waits_for_store, len(body_of(message))
-        batch = self._last
+        batch = self._batch(message, message.topic, len(body_of(message)))
+        batch.messages.add(message)
+        return self._added_to(batch)
+
+    def add_plain(self, message: Message, body: bytes, topic: str, tags: str) -> asyncio.Future[SendResult]:
+        """The same of one that `is_plain` is true of, by who has its parts at hand."""
+        batch = self._batch(message, topic, len(body))
+        batch.messages.add_plain(message, body, tags)
+        return self._added_to(batch)
+
+    def _batch(self, message: Message, topic: str, size: int) -> _Batch:
+        """Where there is room for it."""
+        batch, waits = self._last, message.waits_for_store
         if batch is None or batch.topic != topic or batch.waits_for_store != waits:
             batch = self._growing.get((topic, waits))
-        if batch is not None and batch.size + size > self._max_bytes:
+        if batch is not None and batch.messages.size + size > self._max_bytes:
             self._ripe((topic, waits))
             batch = None
         if batch is None:
+            if self._loop is None:  # asked for once: each time is a call of the system
+                self._loop = asyncio.get_running_loop()
             key = (topic, waits)
-            timer = loop.call_later(self._linger_seconds, self._ripe, key)
-            batch = self._growing[key] = _Batch(topic, waits, timer)
+            timer = self._loop.call_later(self._linger_seconds, self._ripe, key)
+            batch = self._growing[key] = _Batch(message, timer)
         self._last = batch
-        result: asyncio.Future[SendResult] = loop.create_future()
-        batch.messages.append(message)
+        return batch
+
+    def _added_to(self, batch: _Batch) -> asyncio.Future[SendResult]:
+        assert self._loop is not None
+        result: asyncio.Future[SendResult] = self._loop.create_future()
         batch.results.append(result)
-        batch.size += size
-        if batch.size >= self._max_bytes:
-            self._ripe((topic, waits))
+        if batch.messages.size >= self._max_bytes:
+            self._ripe((batch.topic, batch.waits_for_store))
         return result
 
     async def flush(self) -> None:
@@ -82,7 +93,7 @@ class Accumulator:
             batch.timer.cancel()
             for result in batch.results:
                 result.cancel()
-            self._ended(batch.size, len(batch.results))
+            self._ended(batch.messages.size, len(batch.results))
         self._growing.clear()
         self._last = None
         for task in tuple(self._sending):
@@ -101,15 +112,15 @@ class Accumulator:
 
     async def _send_batch(self, batch: _Batch) -> None:
         sent = await self._send(batch.messages)
-        for result, own in zip(batch.results, results_of_batch(sent, len(batch.results)), strict=True):
+        for number, result in enumerate(batch.results):
             if not result.done():
-                result.set_result(own)
+                result.set_result(sent[number])
         batch.is_answered = True
 
     def _batch_ended(self, batch: _Batch, done: asyncio.Task[None]) -> None:
         """Also when it was cancelled before it began."""
         self._sending.discard(done)
-        self._ended(batch.size, len(batch.results))
+        self._ended(batch.messages.size, len(batch.results))
         if batch.is_answered:
             return
         error = None if done.cancelled() else done.exception()
@@ -122,15 +133,14 @@ class Accumulator:
                 result.set_exception(error)
 
 
-def results_of_batch(result: SendResult, count: int) -> list[SendResult]:
+def results_of_batch(result: SendResult, unique_ids: list[str]) -> list[SendResult]:
     """One result for each message of a batch: they lie at consecutive offsets of one queue."""
-    message_ids, offset_ids = result.message_id.split(","), result.offset_id.split(",")
-    if len(offset_ids) != count:  # a broker that keeps a batch as one record names one place
-        offset_ids = [result.offset_id] * count
+    offset_ids = result.offset_id.split(",")
+    if len(offset_ids) != len(unique_ids):  # a broker that keeps a batch as one record names one place
+        offset_ids = [result.offset_id] * len(unique_ids)
     status, transaction_id, offset = result.status, result.transaction_id, result.queue_offset
     queue: MessageQueue = result.queue
-    results: list[SendResult] = []
-    for message_id, offset_id in zip(message_ids, offset_ids, strict=True):
-        results.append(SendResult(status, message_id, offset_id, queue, offset, transaction_id))
-        offset += 1
+    made, results = SendResult, list[SendResult]()
+    for number, unique_id in enumerate(unique_ids):
+        results.append(made(status, unique_id, offset_ids[number], queue, offset + number, transaction_id))
     return results

@@ -32,6 +32,7 @@ class Destinations:
 
     def __init__(self, instance: ClientInstance, options: ProducerOptions, faults: LatencyFaults) -> None:
         self._instance = instance
+        self._routes = instance.routes
         self._options = options
         self._faults = faults
         self._namespace = instance.options.namespace
@@ -60,7 +61,7 @@ class Destinations:
 
     def known(self, topic: str) -> PublishInfo | None:
         """Worked out once for each route."""
-        route = self._instance.routes.known(topic)
+        route = self._routes.known(topic)
         if route is None:
             return None
         known = self._publish.get(topic)
@@ -101,7 +102,7 @@ class Destinations:
                 await self._instance.find_master(queue.broker_name, topic)
 
     def address(self, queue: MessageQueue) -> str:
-        address = self._instance.master_of(queue.broker_name)
+        address = self._routes.masters.get(queue.broker_name)
         if address is None:
             raise NoRoute(f"the broker {queue.broker_name} has no master that is known")
         return address

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from msgspec.structs import astuple
+
 from apogeemq.client.options import ProducerOptions
+from apogeemq.client.producing.gathered import Gathered, body_of
 from apogeemq.client.producing.outgoing_request import Outgoing as Outgoing
 from apogeemq.errors import MessageIllegal
 from apogeemq.model import properties as names
@@ -31,61 +34,41 @@ def prepared(
 ) -> Outgoing:
     """Raises MessageIllegal."""
     check(message, options)
-    body, system_flag = bytes(body_of(message)), 0
+    body, system_flag = body_of(message), 0
+    if type(body) is not bytes:
+        body = bytes(body)
     if 0 < options.compress_above <= len(body):
         packed = compress(body, options.compression, options.compression_level)
         if len(packed) < len(body):
             body, system_flag = packed, COMPRESSED | FLAGS[options.compression]
-    header = SendMessage(
-        topic=message.topic,
-        queue_id=-1,
-        system_flag=system_flag,
-        born_time=now_ms,
-        flag=message.flag,
-        producer_group=group,
-        default_topic=options.create_topic_key,
-        default_queue_nums=options.default_topic_queues,
-        properties=_encoded(message, unique_id, namespace),
-        reconsume_times=0,
-        unit_mode=False,
-        is_batch=False,
-    )
-    return Outgoing(message.topic, header, body, (unique_id,))
+    properties = _encoded(message, unique_id, namespace)
+    header = _header(message.topic, system_flag, now_ms, message.flag, group, options, properties, is_batch=False)
+    return Outgoing(message.topic, header, body, unique_id)
 
 
 def prepared_batch(
-    messages: Sequence[Message],
-    group: str,
-    options: ProducerOptions,
-    unique_ids: Sequence[str],
-    now_ms: int,
-    namespace: str = "",
+    messages: Gathered, group: str, options: ProducerOptions, unique_ids: list[str], now_ms: int, namespace: str = ""
 ) -> Outgoing:
     """One request for several messages that `check_batch` has seen. Raises MessageIllegal when they are too many."""
-    first = messages[0]
+    first = messages.first
     body = _batch_body(messages, unique_ids)
     if len(body) > options.max_message_size:
         raise MessageIllegal(f"a batch of {len(body)} bytes is larger than {options.max_message_size}")
     properties = batch_properties(namespace, waits_for_store=first.waits_for_store)
-    return encoded(first.topic, body, properties, group, options, now_ms, unique_ids=tuple(unique_ids))
+    return encoded(first.topic, body, properties, group, options, now_ms)
 
 
-def _batch_body(messages: Sequence[Message], unique_ids: Sequence[str]) -> bytes:
+def _batch_body(messages: Gathered, unique_ids: list[str]) -> bytes:
     """Most messages of a batch differ in their ids and bodies alone."""
-    encoder = BatchEncoder()
-    tags, waits, after_id = "", True, _after_id("", waits_for_store=True)
-    for message, unique_id in zip(messages, unique_ids, strict=True):
-        body = body_of(message)
-        if type(body) is not bytes:
-            body = bytes(body)
-        if message.properties or message.keys or message.delay_level or message.sharding_key:
+    encoder, others = BatchEncoder(), messages.others
+    _encoded(messages.first, "")  # raises what there is to be said of its tags
+    after_id = _after_id(messages.tags, waits_for_store=messages.first.waits_for_store)
+    for number, body in enumerate(messages.bodies):
+        unique_id = unique_ids[number]
+        if others and (message := others.get(number)) is not None:
             encoder.add(message.flag, body, _encoded(message, unique_id).encode())
-            continue
-        if message.tags != tags or message.waits_for_store != waits:
-            _encoded(message, unique_id)  # raises what there is to be said of its tags
-            tags, waits = message.tags, message.waits_for_store
-            after_id = _after_id(tags, waits_for_store=waits)
-        encoder.add_named(message.flag, body, _BEFORE_ID, unique_id.encode(), after_id)
+        else:
+            encoder.add_named(0, body, _BEFORE_ID, unique_id.encode(), after_id)
     return encoder.joined()
 
 
@@ -112,24 +95,28 @@ def encoded(
     *,
     system_flag: int = 0,
     is_batch: bool = True,
-    unique_ids: tuple[str, ...] = (),
 ) -> Outgoing:
     """What is in the form of the wire already. Nothing is checked."""
-    header = SendMessage(
-        topic=topic,
-        queue_id=-1,
-        system_flag=system_flag,
-        born_time=now_ms,
-        flag=0,
-        producer_group=group,
-        default_topic=options.create_topic_key,
-        default_queue_nums=options.default_topic_queues,
-        properties=properties,
-        reconsume_times=0,
-        unit_mode=False,
-        is_batch=is_batch,
+    header = _header(topic, system_flag, now_ms, 0, group, options, properties, is_batch=is_batch)
+    return Outgoing(topic, header, body, is_batch=is_batch)
+
+
+def _header(
+    topic: str,
+    system_flag: int,
+    now_ms: int,
+    flag: int,
+    group: str,
+    options: ProducerOptions,
+    properties: str,
+    *,
+    is_batch: bool,
+) -> SendMessage:
+    """For any queue; in the order of the fields, which is quicker than by their names."""
+    create_like, queue_nums = options.create_topic_key, options.default_topic_queues
+    return SendMessage(
+        topic, -1, system_flag, now_ms, flag, group, create_like, queue_nums, properties, 0, False, None, is_batch
     )
-    return Outgoing(topic, header, body, unique_ids, is_batch=is_batch)
 
 
 def check_batch(messages: Sequence[Message], options: ProducerOptions) -> None:
@@ -149,11 +136,6 @@ def check_batch(messages: Sequence[Message], options: ProducerOptions) -> None:
             raise MessageIllegal("messages of a batch wait for the store all or none")
 
 
-def body_of(message: Any) -> Any:
-    """Whatever a program gave, bytes or not: a compiled module takes types at their word, and would refuse it."""
-    return message.body
-
-
 def may_be_batched(message: Message, options: ProducerOptions) -> bool:
     """Whether a message can share a request. Large ones go alone: they gain nothing, and could spoil it for others."""
     if message.sharding_key or message.delay_level or message.topic.startswith(RETRY_PREFIX):
@@ -170,25 +152,25 @@ def may_be_joined(message: Message, options: ProducerOptions) -> bool:
 
 
 def check(message: Message, options: ProducerOptions) -> None:
-    if problem := _topic_problem(message.topic):
+    topic, body, tags, keys, properties, sharding_key, delay_level, flag, _ = astuple(message)
+    if problem := _topic_problem(topic):
         raise MessageIllegal(problem)
-    body = body_of(message)
-    if not isinstance(body, _BYTES):
+    if type(body) is not bytes and not isinstance(body, _BYTES):
         raise MessageIllegal(f"the body is {type(body).__name__}, not bytes")
     size = len(body)
     if not size:
         raise MessageIllegal("the body is empty")
     if size > options.max_message_size:
         raise MessageIllegal(f"the body has {size} bytes, more than {options.max_message_size}")
-    if message.delay_level < 0 or not _MIN_FLAG <= message.flag <= _MAX_FLAG:
-        raise MessageIllegal(f"delay level {message.delay_level} or flag {message.flag} is out of range")
-    if message.properties:
-        _check_properties(message.properties)
-    if message.tags:
-        _check_text(message.tags)
-    if message.sharding_key:
-        _check_text(message.sharding_key)
-    for key in _keys(message) if message.keys else ():
+    if (delay_level or flag) and (delay_level < 0 or not _MIN_FLAG <= flag <= _MAX_FLAG):
+        raise MessageIllegal(f"delay level {delay_level} or flag {flag} is out of range")
+    if properties:
+        _check_properties(properties)
+    if tags:
+        _check_text(tags)
+    if sharding_key:
+        _check_text(sharding_key)
+    for key in _keys(message) if keys else ():
         _check_text(key)
 
 
@@ -215,16 +197,17 @@ def _check_text(text: str) -> None:
 
 
 def _encoded(message: Message, unique_id: str, namespace: str = "") -> str:
-    encoded = encode_properties(message.properties) if message.properties else ""
-    encoded += f"UNIQ_KEY\x01{unique_id}\x02WAIT\x01{'true' if message.waits_for_store else 'false'}\x02"
-    if message.tags:
-        encoded += f"TAGS\x01{message.tags}\x02"
-    if message.keys:
+    _, _, tags, keys, properties, sharding_key, delay_level, _, waits_for_store = astuple(message)
+    encoded = encode_properties(properties) if properties else ""
+    encoded += "UNIQ_KEY\x01" + unique_id + ("\x02WAIT\x01true\x02" if waits_for_store else "\x02WAIT\x01false\x02")
+    if tags:
+        encoded += "TAGS\x01" + tags + "\x02"
+    if keys:
         encoded += f"KEYS\x01{KEY_SEPARATOR.join(_keys(message))}\x02"
-    if message.delay_level:
-        encoded += f"DELAY\x01{message.delay_level}\x02"
-    if message.sharding_key:
-        encoded += f"{names.SHARDING_KEY}\x01{message.sharding_key}\x02"
+    if delay_level:
+        encoded += f"DELAY\x01{delay_level}\x02"
+    if sharding_key:
+        encoded += f"{names.SHARDING_KEY}\x01{sharding_key}\x02"
     if namespace:
         encoded += f"{names.INSTANCE_ID}\x01{namespace}\x02"
     try:

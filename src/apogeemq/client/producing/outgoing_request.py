@@ -8,10 +8,10 @@ from apogeemq.protocol.headers.broker import SendMessage
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """Ready to go to any queue; `unique_ids` of a batch are those of its messages."""
+    """Ready to go to any queue. A batch has no id of its own; its messages have."""
 
     topic: str
     header: SendMessage
     body: bytes
-    unique_ids: tuple[str, ...]
+    unique_id: str = ""
     is_batch: bool = False

@@ -12,9 +12,10 @@ import msgspec
 from apogeemq.client.instance import ClientInstance, joined_instance
 from apogeemq.client.namespaces import with_namespace
 from apogeemq.client.options import ClientOptions, ProducerOptions
-from apogeemq.client.producing.accumulator import Accumulator
+from apogeemq.client.producing.accumulator import Accumulator, results_of_batch
 from apogeemq.client.producing.destinations import Destinations, QueueSelector, queue_without_namespace
 from apogeemq.client.producing.detector import Detector
+from apogeemq.client.producing.gathered import Gathered, gathered
 from apogeemq.client.producing.lingering import Lingering
 from apogeemq.client.producing.outgoing import (
     Outgoing,
@@ -42,7 +43,6 @@ from apogeemq.runtime.tasks import Tasks
 DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
 # After so many messages in a row the loop has its turn: else nobody would read answers while a program goes on sending.
 _TURN: Final = 64
-_BATCHED_TURN: Final = 256  # of those that only join a batch
 _NO_MESSAGE: Final = Message("", b"")
 
 
@@ -72,16 +72,11 @@ class Producer(TopicQueries):
         self._accumulator = Accumulator(
             self._send_together, self.options.linger_seconds, self.options.batch_bytes, self._window.leave
         )
-        self._lingering = (
-            Lingering(self._accumulator, self._window, self.options)
-            if self.options.linger_seconds > 0 and not self._client.namespace
-            else None
-        )
+        self._lingering: Lingering | None = None
         self._joined = Accumulator(self._send_together, 0.0, self.options.batch_bytes)
         self._waiting_sends = 0
         self._sending: set[asyncio.Future[SendResult]] = set()
         self._begun_in_a_row = 0
-        self._turn = _TURN if self._lingering is None else _BATCHED_TURN
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -94,6 +89,8 @@ class Producer(TopicQueries):
         self._instance = instance
         self._destinations = Destinations(instance, self.options, self._faults)
         self._sender = Sending(instance, self.options, self._destinations)
+        if self.options.linger_seconds > 0 and not self._client.namespace:
+            self._lingering = Lingering(self._accumulator, self._window, self.options)
         if self.options.detects_brokers:
             seconds = self.options.detect_timeout_seconds
             detector = Detector(instance, self._destinations, self._faults, seconds)
@@ -111,7 +108,7 @@ class Producer(TopicQueries):
             self._joined.cancel()
             for unfinished in tuple(self._sending):
                 unfinished.cancel()
-            self._instance = None
+            self._instance = self._sender = self._lingering = None
             try:
                 await self._tasks.cancel_all()
             finally:
@@ -134,7 +131,7 @@ class Producer(TopicQueries):
 
     @property
     def _running_sender(self) -> Sending:
-        if self._instance is None or self._sender is None:
+        if self._sender is None:
             raise WrongState(f"the producer {self.group} is not running; use it in `async with`, or start it")
         return self._sender
 
@@ -166,8 +163,8 @@ class Producer(TopicQueries):
         if self.options.joins_sends and queue is None and timeout_seconds is None:
             return await self._send_joined(message)
         outgoing, message = self._prepared(message)
-        seconds = timeout_seconds or self.options.send_timeout_seconds
-        return await self._running_sender.send(outgoing, message, queue, seconds)
+        sender = self._sender or self._running_sender
+        return await sender.send(outgoing, message, queue, timeout_seconds or self.options.send_timeout_seconds)
 
     async def _send_joined(self, message: Message) -> SendResult:
         """With others of this turn of the loop; but one that is alone waits for nobody."""
@@ -187,14 +184,14 @@ class Producer(TopicQueries):
 
         Waits only while too much is on its way. With `linger_seconds`, messages that may be are put into batches.
         """
-        if self._instance is None:
-            self._running  # noqa: B018  WrongState before anything waits
+        lingering = self._lingering
+        if lingering is not None and (begun := lingering.begin(message)) is not None:
+            return begun
+        self._running  # noqa: B018  WrongState before anything waits
         self._begun_in_a_row += 1
-        if self._begun_in_a_row >= self._turn:
+        if self._begun_in_a_row >= _TURN or (lingering is not None and lingering.ends_turn()):
             self._begun_in_a_row = 0
             await asyncio.sleep(0)
-        if self._lingering is not None and (begun := self._lingering.begin(message)) is not None:
-            return begun
         size = len(message.body)
         if not self._window.may_enter(size):
             await self._window.enter(size)
@@ -229,21 +226,26 @@ class Producer(TopicQueries):
         """Several messages of one topic in one request: a broker takes all or none."""
         own = [self._named(message) for message in messages]
         check_batch(own, self.options)
-        return await self._send_checked_batch(own, queue, timeout_seconds)
+        unique_ids, result = await self._send_checked_batch(gathered(own), queue, timeout_seconds)
+        return msgspec.structs.replace(result, message_id=",".join(unique_ids))
 
-    async def _send_together(self, messages: Sequence[Message]) -> SendResult:
+    async def _send_together(self, messages: Gathered) -> list[SendResult]:
         """A batch, unless there is only one to be sent."""
         if len(messages) > 1:
-            return await self._send_checked_batch(messages)
-        return await self._running_sender.send(*self._prepared(messages[0]), None, self.options.send_timeout_seconds)
+            unique_ids, result = await self._send_checked_batch(messages)
+            return results_of_batch(result, unique_ids)
+        outgoing, message = self._prepared(messages.first)
+        return [await self._running_sender.send(outgoing, message, None, self.options.send_timeout_seconds)]
 
     async def _send_checked_batch(
-        self, messages: Sequence[Message], queue: MessageQueue | None = None, timeout_seconds: float | None = None
-    ) -> SendResult:
+        self, messages: Gathered, queue: MessageQueue | None = None, timeout_seconds: float | None = None
+    ) -> tuple[list[str], SendResult]:
+        """The ids of the messages, and a result without."""
         born_ms = now_ms()
         unique_ids = self._running.unique_ids.several(born_ms, len(messages))
         outgoing = prepared_batch(messages, self.group, self.options, unique_ids, born_ms, self._client.namespace)
-        return await self._running_sender.deliver(outgoing, messages[0], queue, self._deadline(timeout_seconds))
+        deadline = self._deadline(timeout_seconds)
+        return unique_ids, await self._running_sender.deliver(outgoing, messages.first, queue, deadline)
 
     async def send_encoded(
         self,
@@ -274,11 +276,11 @@ class Producer(TopicQueries):
         await self._running_sender.one_way(outgoing, message, queue, self._deadline(None))
 
     def _prepared(self, message: Message) -> tuple[Outgoing, Message]:
-        born_ms = now_ms()
-        message = self._named(message)
-        unique_id = self._running.unique_ids.next(born_ms)
-        outgoing = prepared(message, self.group, self.options, unique_id, born_ms, self._client.namespace)
-        return outgoing, message
+        namespace, born_ms = self._client.namespace, now_ms()
+        if namespace:
+            message = self._named(message)
+        unique_id = (self._instance or self._running).unique_ids.next(born_ms)
+        return prepared(message, self.group, self.options, unique_id, born_ms, namespace), message
 
     def _named(self, message: Message) -> Message:
         namespace = self._client.namespace

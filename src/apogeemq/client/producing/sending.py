@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, NamedTuple
+from typing import Final
 
-from apogeemq.client.broker_calls import SendAnswer, send_answer
 from apogeemq.client.instance import ClientInstance
 from apogeemq.client.options import ProducerOptions
+from apogeemq.client.producing.connections import SendAnswer, send_answer
 from apogeemq.client.producing.destinations import Destinations, QueueSelector, queue_without_namespace
 from apogeemq.client.producing.outgoing import Outgoing
 from apogeemq.errors import ApogeeError, RemoteRefused, SendFailed
@@ -20,12 +20,15 @@ _SUCCESS: Final = int(ResponseCode.SUCCESS)
 _STATUSES = {status.value: status for status in SendStatus}
 
 
-class Begun(NamedTuple):
+class Begun:
     """A first attempt that is on its way."""
 
-    queue: MessageQueue
-    address: str
-    answer: asyncio.Future[Command]
+    __slots__ = ("address", "answer", "queue")
+
+    def __init__(self, queue: MessageQueue, address: str, answer: asyncio.Future[Command]) -> None:
+        self.queue = queue
+        self.address = address
+        self.answer = answer
 
 
 class Sending:
@@ -33,6 +36,8 @@ class Sending:
         self._loop = asyncio.get_running_loop()  # asked for once: each time is a call of the system
         self._instance = instance
         self._options = options
+        self._connections = instance.connections
+        self._uses_vip_channel = instance.options.uses_vip_channel  # another address than the one of the map
         self._destinations = destinations
         self._namespace = instance.options.namespace
 
@@ -89,7 +94,11 @@ class Sending:
         try:
             address = destinations.address(queue)
             most = self._for_one_attempt(seconds, self._options.retries)
-            answer = self._instance.calls.begin_send(address, header, outgoing.body, most)
+            answer = None
+            if not self._uses_vip_channel:
+                answer = self._connections.begin_send(address, header, outgoing.body, most)
+            if answer is None:
+                answer = self._instance.calls.begin_send(address, header, outgoing.body, most)
         except ApogeeError:
             return None
         return Begun(queue, address, answer) if answer is not None else None
@@ -196,10 +205,9 @@ class Sending:
     def _result(self, outgoing: Outgoing, queue: MessageQueue, sent: SendAnswer) -> SendResult:
         if sent.queue_id != queue.queue_id:
             queue = MessageQueue(queue.broker_name, sent.queue_id, queue.topic)
-        unique_ids = outgoing.unique_ids
         return SendResult(
             _STATUSES[sent.code],
-            unique_ids[0] if len(unique_ids) == 1 else ",".join(unique_ids),
+            outgoing.unique_id,
             sent.offset_ids,
             queue_without_namespace(queue, self._namespace),
             sent.queue_offset,

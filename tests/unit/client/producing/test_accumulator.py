@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
 from apogeemq.client.producing.accumulator import Accumulator, results_of_batch
+from apogeemq.client.producing.gathered import Gathered
 from apogeemq.errors import ConnectionLost
 from apogeemq.model.messages import Message, SendResult, SendStatus
 from apogeemq.model.queues import MessageQueue
@@ -18,8 +18,13 @@ NEVER = 3600.0
 
 
 def result(count: int, offset_ids: str | None = None) -> SendResult:
-    ids = ",".join(f"U{number}" for number in range(count))
-    return SendResult(SendStatus.SEND_OK, ids, ids.replace("U", "O") if offset_ids is None else offset_ids, QUEUE, 100)
+    if offset_ids is None:
+        offset_ids = ",".join(f"O{number}" for number in range(count))
+    return SendResult(SendStatus.SEND_OK, "", offset_ids, QUEUE, 100)
+
+
+def names(count: int) -> list[str]:
+    return [f"U{number}" for number in range(count)]
 
 
 class Sent:
@@ -31,12 +36,12 @@ class Sent:
         self.gate.set()
         self.problem: Exception | None = None
 
-    async def __call__(self, messages: Sequence[Message]) -> SendResult:
-        self.batches.append([message.body for message in messages])
+    async def __call__(self, messages: Gathered) -> list[SendResult]:
+        self.batches.append(messages.bodies)
         await self.gate.wait()
         if self.problem is not None:
             raise self.problem
-        return result(len(messages))
+        return results_of_batch(result(len(messages)), names(len(messages)))
 
 
 def bodies(*given: bytes, topic: str = "T") -> list[Message]:
@@ -133,6 +138,6 @@ async def test_flush_waits_for_the_answers() -> None:
 
 
 def test_results_of_a_broker_that_names_one_place_for_all() -> None:
-    one, two = results_of_batch(result(2, "PLACE"), 2)
+    one, two = results_of_batch(result(2, "PLACE"), names(2))
     assert (one.offset_id, two.offset_id) == ("PLACE", "PLACE")
     assert (one.message_id, two.message_id, two.queue_offset) == ("U0", "U1", 101)

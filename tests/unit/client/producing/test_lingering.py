@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import msgspec
 import pytest
 
 from apogeemq.client.options import ProducerOptions
 from apogeemq.client.producing.accumulator import Accumulator
+from apogeemq.client.producing.gathered import Gathered
 from apogeemq.client.producing.lingering import Lingering
 from apogeemq.client.producing.window import Window
 from apogeemq.errors import MessageIllegal
@@ -20,13 +20,13 @@ OPTIONS = ProducerOptions(linger_seconds=60.0, batch_bytes=1000, max_message_siz
 GOOD = Message("T", b"body", "tags")
 
 
-async def never(messages: Sequence[Message]) -> SendResult:
+async def never(messages: Gathered) -> list[SendResult]:
     raise AssertionError(f"{messages} were sent")
 
 
-def lingering(max_count: int = 10) -> tuple[Lingering, Window]:
-    window = Window(max_count, 10_000)
-    return Lingering(Accumulator(never, 60.0, 1000), window, OPTIONS), window
+def lingering(max_count: int = 10, max_bytes: int = 1000) -> tuple[Lingering, Window]:
+    window = Window(max_count, 100_000)
+    return Lingering(Accumulator(never, 60.0, max_bytes), window, OPTIONS), window
 
 
 @in_loop
@@ -83,3 +83,15 @@ async def test_bodies_that_are_not_bytes_are_looked_at() -> None:
     it, _ = lingering()
     it.begin(GOOD)
     assert isinstance(it.begin(msgspec.structs.replace(GOOD, body=bytearray(b"body"))), asyncio.Future)
+
+
+@in_loop
+async def test_the_loop_has_its_turn_after_many_in_a_row() -> None:
+    it, window = lingering(max_count=10_000, max_bytes=100_000)
+    while it.begin(GOOD) is not None:
+        assert window.count < 1000
+    begun = window.count
+    assert it.begin(GOOD) is None
+    assert it.ends_turn() and not it.ends_turn()
+    assert it.begin(GOOD) is not None
+    assert window.count == begun + 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apogeemq.client.options import ProducerOptions
+from apogeemq.client.producing.gathered import gathered
 from apogeemq.client.producing.outgoing import Outgoing, check_batch, may_be_batched, prepared, prepared_batch
 from apogeemq.errors import MessageIllegal
 from apogeemq.model.flags import COMPRESSED
@@ -25,7 +26,7 @@ def ready(message: Message, options: ProducerOptions = OPTIONS) -> Outgoing:
 
 def batch_of(messages: list[Message], options: ProducerOptions) -> Outgoing:
     check_batch(messages, options)
-    return prepared_batch(messages, "P", options, ["U"] * len(messages), 5)
+    return prepared_batch(gathered(messages), "P", options, ["U"] * len(messages), 5)
 
 
 def properties(outgoing: Outgoing) -> dict[str, str]:
@@ -35,7 +36,7 @@ def properties(outgoing: Outgoing) -> dict[str, str]:
 def test_the_header() -> None:
     outgoing = ready(Message("T", b"body", flag=3))
     header = outgoing.header
-    assert (outgoing.topic, outgoing.body, outgoing.unique_ids, outgoing.is_batch) == ("T", b"body", ("UNIQUE",), False)
+    assert (outgoing.topic, outgoing.body, outgoing.unique_id, outgoing.is_batch) == ("T", b"body", "UNIQUE", False)
     assert (header.topic, header.producer_group, header.born_time, header.flag) == ("T", "P", 5, 3)
     assert (header.default_topic, header.default_queue_nums, header.system_flag) == ("TBW102", 4, 0)
     assert (header.reconsume_times, header.unit_mode, header.is_batch) == (0, False, False)
@@ -57,7 +58,7 @@ def test_the_properties() -> None:
 
 def test_the_namespace_travels_along() -> None:
     single = prepared(Message("NS%T", b"b"), "NS%P", OPTIONS, "U", 5, "NS")
-    batch = prepared_batch([Message("NS%T", b"b")], "NS%P", OPTIONS, ["U"], 5, "NS")
+    batch = prepared_batch(gathered([Message("NS%T", b"b")]), "NS%P", OPTIONS, ["U"], 5, "NS")
     assert [properties(outgoing)["INSTANCE_ID"] for outgoing in (single, batch)] == ["NS", "NS"]
 
 
@@ -68,7 +69,7 @@ def test_one_key_need_not_be_a_list() -> None:
 @pytest.mark.parametrize("body", [b"bytes", bytearray(b"bytes"), memoryview(b"bytes")])
 def test_bodies_of_any_kind_of_bytes(body: Any) -> None:
     assert ready(Message("T", body)).body == b"bytes"
-    batch = prepared_batch([Message("T", body)], "P", OPTIONS, ["U"], 5)
+    batch = prepared_batch(gathered([Message("T", body)]), "P", OPTIONS, ["U"], 5)
     assert decode_batch(batch.body)[0][1] == b"bytes"
 
 
@@ -133,9 +134,8 @@ def test_what_no_broker_would_take_is_refused(message: Message, why: str) -> Non
 
 def test_a_batch_holds_its_messages() -> None:
     messages = [Message("T", b"one", "a", flag=1), Message("T", b"two", keys=["k"])]
-    batch = prepared_batch(messages, "P", OPTIONS, ["U1", "U2"], 5)
+    batch = prepared_batch(gathered(messages), "P", OPTIONS, ["U1", "U2"], 5)
     assert batch.is_batch and batch.header.is_batch
-    assert batch.unique_ids == ("U1", "U2")
     assert properties(batch) == {"WAIT": "true"}
     one, two = decode_batch(batch.body)
     assert (one[0], one[1], decode_properties(one[2].decode())) == (
@@ -147,7 +147,7 @@ def test_a_batch_holds_its_messages() -> None:
 
 
 def test_batches_are_not_compressed() -> None:
-    batch = prepared_batch([Message("T", bytes(9000))], "P", OPTIONS, ["U"], 5)
+    batch = prepared_batch(gathered([Message("T", bytes(9000))]), "P", OPTIONS, ["U"], 5)
     assert batch.header.system_flag == 0
     assert decode_batch(batch.body)[0][1] == bytes(9000)
 

@@ -113,7 +113,7 @@ async def test_who_gives_up_is_not_tried_again_for(tmp_path: Path) -> None:
         future.cancel()
         await eventually(lambda: producer._window.count == 0)
         held[0].set_exception(RuntimeError("refused, and perhaps retriable"))
-        connection = producer._running.pool._channels[it.broker_address]
+        connection = producer._running.pool.channels[it.broker_address]
         await eventually(lambda: not connection.pending_count)
         await asyncio.sleep(0)
         assert client_tasks() <= before and len(held) == 1
