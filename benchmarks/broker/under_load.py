@@ -31,6 +31,7 @@ _UNITS = {
     "acknowledged p99": "µs",
     "CPU": "ms/s",
 }
+_SENT = (PER_CPU_SECOND, "throughput", "p50", "p99")  # what a load of sends finds
 
 
 class Shape(NamedTuple):
@@ -70,28 +71,36 @@ def sends(contenders: Contenders, settings: Settings, say: Say, *, size: int, fl
 
 
 def topics(contenders: Contenders, settings: Settings, say: Say) -> Iterator[Row]:
-    """The same sends spread over more and more topics, eight queues each; what counts is that the cost stays."""
-    shape, costs = SHAPES[1], dict[int, dict[Side, list[float]]]()
+    """The same sends spread over more and more topics, eight queues each. What counts is that the cost stays: few and
+    many are loaded one right after the other, in every round."""
+    shape = SHAPES[1]
     with contenders.both() as servers:
 
-        def one_round(side: Side, count: int) -> dict[str, float]:
-            return _send(servers[side], 128, shape, settings, count)
+        def one_round(side: Side) -> dict[str, float]:
+            return {
+                _of_topics(count, metric): value
+                for count in TOPIC_COUNTS
+                for metric, value in _send(servers[side], 128, shape, settings, count).items()
+            }
 
-        for count in TOPIC_COUNTS:
-            case = f"send 128 B, async flush, {shape}, over {count:,} topic{'s' * (count > 1)}"
-            say(case)
-            for side, server in servers.items():
-                asking.create_topics(address(server), count)
-                warm_up(partial(one_round, side, count), settings, PER_CPU_SECOND)
-            found = alternate(settings.rounds, partial(one_round, count=count))
-            costs[count] = {side: [1 / value for value in found[PER_CPU_SECOND][side]] for side in SIDES}
-            yield from rows(case, found, _UNITS)
-    first, last = TOPIC_COUNTS[0], TOPIC_COUNTS[-1]
-    ratio = {
-        side: [many / one for one, many in zip(costs[first][side], costs[last][side], strict=True)] for side in SIDES
-    }
-    case = f"cost of a message with {last:,} topics, in costs with one"
-    yield from rows(case, {"cost": ratio}, {"cost": "×"}, {"cost": Target(None, 1.25, True)})
+        for side, server in servers.items():
+            say(f"send to {TOPIC_COUNTS[-1]:,} topics: warming up {side}")
+            asking.create_topics(address(server), TOPIC_COUNTS[-1])
+            for count in reversed(TOPIC_COUNTS):  # the load over all waits until their first messages are in queues
+                warm_up(partial(_send, server, 128, shape, settings, count), settings, PER_CPU_SECOND)
+        say(f"send to {', '.join(f'{count:,}' for count in TOPIC_COUNTS)} topics")
+        found = alternate(settings.rounds, one_round)
+    for count in TOPIC_COUNTS:
+        case = f"send 128 B, async flush, {shape}, over {count:,} topic{'s' * (count > 1)}"
+        yield from rows(case, {metric: found[_of_topics(count, metric)] for metric in _SENT}, _UNITS)
+    few, many = (found[_of_topics(count, PER_CPU_SECOND)] for count in (TOPIC_COUNTS[0], TOPIC_COUNTS[-1]))
+    growth = {side: [one / more for one, more in zip(few[side], many[side], strict=True)] for side in SIDES}
+    case = f"cost of a message with {TOPIC_COUNTS[-1]:,} topics, in costs with one"
+    yield from rows(case, {"cost": growth}, {"cost": "×"}, {"cost": Target(None, 1.25, True)})
+
+
+def _of_topics(count: int, metric: str) -> str:
+    return f"{metric} over {count}"
 
 
 def drains(contenders: Contenders, settings: Settings, say: Say, *, size: int) -> Iterator[Row]:

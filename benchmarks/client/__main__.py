@@ -45,9 +45,16 @@ round.
   about a client than *messages per second*. A million microseconds divided by it is the CPU time of one message.
 - *n in flight*: n loops, each of which sends one message and waits for its answer. *Automatic batches*: the program
   hands message after message to the client, which puts them together (up to 32 KiB or 10 ms); every answer is looked
-  at. The two other Python clients of RocketMQ cannot do that. aiokafka always does it with what waits at the same
-  time, also in the cases of n in flight, where each message of ours is a request of its own; *joined* is the case where
-  ours does the same (`joins_sends`).
+  at. The two other Python clients of RocketMQ cannot do that.
+- *Ready-encoded frames, no client*: one frame after the other on a blocking socket, each when the last was answered.
+  With one message in flight no client can send faster than that to this broker on this machine, whatever the target.
+- aiokafka always puts what waits at the same moment into one batch, also in the cases of n in flight, where each of our
+  messages is a request of its own. Ours does the same when told to (`joins_sends`): the case *joined*. It is not
+  the default, because all messages of such a moment go to one queue, and so to one consumer of a group; are stored or
+  refused together; and come again together when a broker does not answer in time. The target of aiokafka's is held
+  against *joined*, where both do the same; our default beside aiokafka as it comes, and beside aiokafka with *one
+  message a batch* (for which it is not made: it has one request at a time on its way to a broker), are shown without
+  one.
 - *Consume*: a new group reads a full topic from its first message on and acknowledges each message; in ours and
   aiokafka by `async for`, in the others by a listener.
 - Memory is what is resident after a round.

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 from benchmarks.client.clients import Result
 from benchmarks.client.contenders import (
+    ALONE,
+    BARE,
     BODY_SIZE,
     CPP,
     FILLED_TOPIC,
     GRPC,
     JAVA,
+    KAFKA,
     OURS,
     SEND_TOPIC,
     BrokerKind,
@@ -30,10 +33,18 @@ _TITLES = {"apache": "Apache's broker", "ours": "our broker"}
 
 
 def sends(contenders: Contenders, settings: Settings, say: Say, *, broker: BrokerKind, in_flight: int) -> Iterator[Row]:
-    """Each message acknowledged before the next of its line is sent; `in_flight` such lines."""
+    """Each message acknowledged before the next of its line is sent; `in_flight` such lines.
+
+    Where there are several, aiokafka puts those of a moment into one batch. `joined_sends` stands beside that; here
+    aiokafka is for interest."""
     case = f"send, {in_flight} in flight, {_TITLES[broker]}"
     job = Job("send", SEND_TOPIC, size=BODY_SIZE, in_flight=in_flight)
-    yield from _compared(contenders, settings, say, broker, case, job)
+    if in_flight == 1:
+        yield from _compared(contenders, settings, say, broker, case, job, also=(BARE,), for_interest=(BARE,))
+    elif broker == "ours":
+        yield from _compared(contenders, settings, say, broker, case, job)
+    else:
+        yield from _compared(contenders, settings, say, broker, case, job, also=(ALONE,), for_interest=(KAFKA, ALONE))
 
 
 def joined_sends(contenders: Contenders, settings: Settings, say: Say, *, broker: BrokerKind) -> Iterator[Row]:
@@ -65,8 +76,10 @@ def _compared(
     case: str,
     job: Job,
     without: tuple[str, ...] = (),
+    also: tuple[str, ...] = (),
+    for_interest: tuple[str, ...] = (),
 ) -> Iterator[Row]:
-    names = [name for name in contenders.names(broker) if name not in without]
+    names = [name for name in contenders.names(broker) if name not in without] + list(also)
     found: dict[str, list[Result]] = {name: [] for name in names}
     for name in names:
         say(f"{case}: {name} warms up")
@@ -80,11 +93,10 @@ def _compared(
     ours = found.pop(OURS)
     for name, results in found.items():
         if len(results) == len(ours):
-            yield from _rows(case, name, ours, results)
+            yield from _rows(case, name, ours, results, {} if name in for_interest else _targets(name))
 
 
-def _rows(case: str, name: str, ours: list[Result], theirs: list[Result]) -> Iterator[Row]:
-    targets = _targets(name)
+def _rows(case: str, name: str, ours: list[Result], theirs: list[Result], targets: dict[str, Target]) -> Iterator[Row]:
     for metric, unit in _UNITS.items():
         yield Row(
             case=case,

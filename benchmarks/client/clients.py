@@ -69,6 +69,10 @@ def ours(server: str, work_dir: Path, *, loop: str = "uvloop") -> Client:
     return Client("ours", _python(sys.executable, "apogee", server, loop), work_dir=work_dir, python_path=python_path)
 
 
+def bare(broker: str, work_dir: Path) -> Client:
+    return Client("bare", _python(sys.executable, "bare", broker), work_dir=work_dir, python_path=str(_ROOT))
+
+
 def java(server: str, work_dir: Path) -> Client:
     """Compiled here, with the jars of the version the servers have."""
     source = Path(__file__).parent / "java" / "ClientLoad.java"

@@ -23,6 +23,8 @@ BrokerKind = Literal["apache", "ours"]
 BROKERS: tuple[BrokerKind, BrokerKind] = ("apache", "ours")
 
 OURS, JAVA, CPP, GRPC, KAFKA = "ours", "Java", "rocketmq (C++)", "rocketmq-python-client", "aiokafka"
+ALONE = "aiokafka, one message a batch"
+BARE = "ready-encoded frames, no client"
 PYTHON_ROCKETMQ = (CPP, GRPC)
 SEND_TOPIC, FILLED_TOPIC = "bench-send", "bench-filled"
 BODY_SIZE = 128
@@ -70,6 +72,8 @@ class Contenders:
 
     def run(self, broker: BrokerKind, name: str, job: Job) -> Result | None:
         """None when this client cannot do it; the reason is in `missing`."""
+        if name == ALONE:
+            name, job = KAFKA, job._replace(do="alone")
         client = self.client(broker, name)
         if client is None:
             return None
@@ -95,7 +99,7 @@ class Contenders:
             client.run(Job("fill", FILLED_TOPIC, size=BODY_SIZE, max_count=self.filled))
             client.kill()
             return clients.foreign("aiokafka", "kafka", kafka.address, folder)
-        name_server, _ = self._cluster(broker)
+        name_server, port = self._cluster(broker)
         if name == GRPC:
             proxy = self._stack.enter_context(servers.Proxy(name_server, work_dir=self._folder / "proxy"))
             return clients.foreign("rocketmq-python-client", "rocketmq_grpc", proxy.address, folder)
@@ -103,6 +107,7 @@ class Contenders:
             OURS: lambda: clients.ours(name_server, folder),
             JAVA: lambda: clients.java(name_server, folder),
             CPP: lambda: clients.foreign("rocketmq", "rocketmq_cpp", name_server, folder),
+            BARE: lambda: clients.bare(f"127.0.0.1:{port}", folder),
         }
         return make[name]()
 

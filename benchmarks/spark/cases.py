@@ -34,17 +34,30 @@ _MANY_QUEUES = 64
 
 
 class Amounts(NamedTuple):
-    """Rows to read and to write, by size of their bodies; the last two for growth."""
+    """Rows to read, at once and as a stream, and to write, by size of their bodies; the last two for growth."""
 
     read: Mapping[int, int]
+    streamed: Mapping[int, int]
     written: Mapping[int, int]
     some: int
     many: int
 
 
 AMOUNTS = {
-    False: Amounts({200: 2_000_000, 1024: 1_000_000}, {200: 500_000, 1024: 250_000}, 1_000_000, 20_000_000),
-    True: Amounts({200: 500_000, 1024: 250_000}, {200: 100_000, 1024: 50_000}, 250_000, 5_000_000),
+    False: Amounts(
+        read={200: 2_000_000, 1024: 1_000_000},
+        streamed={200: 4_000_000, 1024: 2_000_000},
+        written={200: 500_000, 1024: 250_000},
+        some=1_000_000,
+        many=20_000_000,
+    ),
+    True: Amounts(
+        read={200: 500_000, 1024: 250_000},
+        streamed={200: 500_000, 1024: 250_000},
+        written={200: 100_000, 1024: 50_000},
+        some=250_000,
+        many=5_000_000,
+    ),
 }
 
 
@@ -59,7 +72,7 @@ def batch_reads(
     usual_pulls: bool = False,
 ) -> Iterator[Row]:
     """All messages of a topic, by both sides."""
-    topic = _filled(contenders, settings, say, size)
+    topic = _filled(contenders, say, size, AMOUNTS[settings.quick].read[size])
     case = f"batch read, {size} B, {action}" + ", Kafka's columns" * same_columns + ", 32 a pull" * usual_pulls
 
     def measure(side: Side) -> dict[str, float]:
@@ -72,8 +85,8 @@ def batch_reads(
 
 
 def stream_reads(contenders: Contenders, settings: Settings, say: Say, *, size: int, action: Action) -> Iterator[Row]:
-    """The same as a stream. What it takes to start and end a query is measured with a few rows, too."""
-    topic, few = _filled(contenders, settings, say, size), Topic.of(size, 1)
+    """More of the same as a stream. What it takes to start and end a query is measured with a few rows, too."""
+    topic, few = _filled(contenders, say, size, AMOUNTS[settings.quick].streamed[size]), Topic.of(size, 1)
     case = f"stream read, {size} B, {action}"
     for side in SIDES:
         contenders.fill(side, few)
@@ -91,8 +104,8 @@ def stream_reads(contenders: Contenders, settings: Settings, say: Say, *, size: 
     yield from _compared(settings, say, case, measure, READ_TARGETS)
 
 
-def _filled(contenders: Contenders, settings: Settings, say: Say, size: int) -> Topic:
-    topic = Topic.of(size, AMOUNTS[settings.quick].read[size])
+def _filled(contenders: Contenders, say: Say, size: int, rows: int) -> Topic:
+    topic = Topic.of(size, rows)
     for side in SIDES:
         say(f"{topic.rows:,} messages of {size} B: {side}")
         contenders.fill(side, topic)

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
+from apogeemq.spark.runtime.python import worker_python
 from apogeemq.spark.runtime.session import ARROW_OPTIONS
 from benchmarks.spark.jobs import ANSWER, READY, Answer, Copy, CreateKafkaTopic, Job, Read, Stream, Write
 
@@ -24,6 +25,7 @@ _KEPT_PROGRESS = 10_000
 
 
 def session(folder: Path, jars: list[str]) -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = worker_python(folder)
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

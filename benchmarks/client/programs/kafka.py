@@ -29,6 +29,15 @@ async def send(server: str, job: Job) -> dict[str, Any]:
         return await sends(job, lambda: producer.send_and_wait(job.topic, body))
 
 
+async def alone(server: str, job: Job) -> dict[str, Any]:
+    """A batch takes its first message whatever its size, and no other when it is full: one message each. A request
+    still holds one batch of every partition that has one."""
+    body = bytes(job.size)
+    async with AIOKafkaProducer(bootstrap_servers=server, acks=1, max_batch_size=1) as producer:
+        await producer.send_and_wait(job.topic, body)
+        return await sends(job, lambda: producer.send_and_wait(job.topic, body))
+
+
 async def batch(server: str, job: Job) -> dict[str, Any]:
     body = bytes(job.size)
     async with AIOKafkaProducer(
@@ -59,7 +68,7 @@ async def consume(server: str, job: Job) -> dict[str, Any]:
         return counted.result()
 
 
-_DO = {"send": send, "joined": send, "batch": batch, "fill": fill, "consume": consume}
+_DO = {"send": send, "alone": alone, "joined": send, "batch": batch, "fill": fill, "consume": consume}
 
 
 def main(server: str) -> None:
