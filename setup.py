@@ -36,6 +36,7 @@ HOT_MODULES = (
     "client/producing/queue_choice",
     "client/producing/sending",
     "client/producing/window",
+    "client/send_answers",
     "filter/tags",
     "model/delays",
     "model/ids",

@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from apogeemq.client.producing.connections import SendAnswer, send_answer
+from apogeemq.client.send_answers import SendAnswer, send_answer
 from apogeemq.errors import ConnectionLost, ProtocolError, RemoteRefused, RequestRefused, TooManyRequests
 from apogeemq.model.queues import MessageQueue
 from apogeemq.protocol import javajson

@@ -1,42 +1,15 @@
-"""The short way of a send to a connection that takes it at once, and of its answer back."""
+"""The short way of a send to a connection that takes it at once."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final
 
-from apogeemq.errors import ProtocolError, RemoteRefused, RequestRefused
-from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.command import Command
-from apogeemq.protocol.headers.broker import SendMessage, read_send_result
+from apogeemq.protocol.headers.broker import SendMessage
 from apogeemq.protocol.send_requests import encode_send, send_code
 from apogeemq.transport.pool import ConnectionPool
 from apogeemq.transport.pooled_channel import PooledChannel
-
-_STORED_CODES: Final = frozenset(
-    (
-        int(ResponseCode.SUCCESS),
-        int(ResponseCode.FLUSH_DISK_TIMEOUT),
-        int(ResponseCode.SLAVE_NOT_AVAILABLE),
-        int(ResponseCode.FLUSH_SLAVE_TIMEOUT),
-    )
-)
-
-
-class SendAnswer:
-    """Where messages went, and how well they are kept there."""
-
-    __slots__ = ("code", "offset_ids", "queue_id", "queue_offset", "transaction_id")
-
-    def __init__(
-        self, code: int, offset_ids: str, queue_id: int, queue_offset: int, transaction_id: str | None
-    ) -> None:
-        self.code = code
-        self.offset_ids = offset_ids
-        self.queue_id = queue_id
-        self.queue_offset = queue_offset
-        self.transaction_id = transaction_id
 
 
 class Connections:
@@ -57,15 +30,3 @@ class Connections:
             return None
         opaque = channel.next_asked()
         return channel.ask_frame(opaque, send_code(header), encode_send(header, body, opaque), timeout_seconds)
-
-
-def send_answer(answer: Command, address: str) -> SendAnswer:
-    """Raises RemoteRefused."""
-    code = answer.code
-    if code and code not in _STORED_CODES:
-        raise RemoteRefused(code, answer.remark, address)
-    try:
-        stored = read_send_result.read(answer)
-    except RequestRefused as error:
-        raise ProtocolError(f"{address} answered a send without saying where it went: {error}") from None
-    return SendAnswer(code, stored.msgId, stored.queueId, stored.queueOffset, stored.transactionId)

@@ -7,9 +7,9 @@ from typing import Final
 
 from apogeemq.client.instance import ClientInstance
 from apogeemq.client.options import ProducerOptions
-from apogeemq.client.producing.connections import SendAnswer, send_answer
 from apogeemq.client.producing.destinations import Destinations, QueueSelector, queue_without_namespace
 from apogeemq.client.producing.outgoing import Outgoing
+from apogeemq.client.send_answers import SendAnswer, send_answer
 from apogeemq.errors import ApogeeError, RemoteRefused, SendFailed
 from apogeemq.model.messages import Message, SendResult, SendStatus
 from apogeemq.model.queues import MessageQueue

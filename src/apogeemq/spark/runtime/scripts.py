@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import tempfile
+from functools import cache
 from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -18,15 +19,20 @@ def cache_folder() -> Path:
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "apogeemq"
     except RuntimeError:  # a user without a home
-        return Path(tempfile.mkdtemp(prefix="apogeemq-cache-"))
+        return _temporary_cache()
 
 
-def folder_with_script(cache: Path, place: str, script: str) -> Path:
+@cache
+def _temporary_cache() -> Path:
+    return Path(tempfile.mkdtemp(prefix="apogeemq-cache-"))
+
+
+def folder_with_script(kept_in: Path, place: str, script: str) -> Path:
     """A folder with this script at `bin/java`, or whatever place is named; the same for the same script."""
     name = hashlib.sha256(script.encode()).hexdigest()[:16]
     command = Path(place).name
     try:
-        return _written(cache / command / name, place, script)
+        return _written(kept_in / command / name, place, script)
     except OSError as error:  # a home that cannot be written to, as in many containers
         log.info("%s; a temporary folder is used", error)
         return _written(Path(tempfile.mkdtemp(prefix=f"apogeemq-{command}-")), place, script)

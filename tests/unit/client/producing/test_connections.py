@@ -1,20 +1,19 @@
-"""Sends that go at once, those that cannot, and what answers say."""
+"""Sends that go at once, and those that cannot."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from apogeemq.client.options import ProducerOptions
-from apogeemq.client.producing.connections import Connections, send_answer
+from apogeemq.client.producing.connections import Connections
 from apogeemq.client.producing.outgoing import Outgoing, prepared
-from apogeemq.errors import ProtocolError, RemoteRefused, TooManyRequests
+from apogeemq.client.send_answers import send_answer
+from apogeemq.errors import TooManyRequests
 from apogeemq.model.messages import Message
 from apogeemq.model.topics import TopicConfig
-from apogeemq.protocol.codes import RequestCode, ResponseCode
-from apogeemq.protocol.command import Command
+from apogeemq.protocol.codes import RequestCode
 from apogeemq.transport.flow import Limits
 from apogeemq.transport.pool import ConnectionPool
 from tests.unit.broker.handlers.members import serving
@@ -27,10 +26,6 @@ def outgoing() -> Outgoing:
     made = prepared(Message("T", b"body"), "P", ProducerOptions(), "U", 5)
     made.header.queue_id = 0
     return made
-
-
-def answer(code: int, fields: bytes) -> Command:
-    return Command(code, ext_json=msgspec.Raw(fields))
 
 
 @in_loop
@@ -53,18 +48,3 @@ async def test_a_send_goes_over_a_connection_that_is_there(tmp_path: Path) -> No
             assert broker.state.store.queue("T", 0).max_offset == 1
         finally:
             await pool.close()
-
-
-def test_what_an_answer_says() -> None:
-    for code in (ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE):
-        stored = send_answer(answer(code, b'{"msgId":"A,B","queueId":"3","queueOffset":"7"}'), SOMEWHERE)
-        assert (stored.code, stored.offset_ids, stored.queue_id) == (code, "A,B", 3)
-        assert (stored.queue_offset, stored.transaction_id) == (7, None)
-
-
-def test_a_refusal_and_an_answer_that_says_nothing() -> None:
-    with pytest.raises(RemoteRefused) as refused:
-        send_answer(answer(ResponseCode.SYSTEM_BUSY, b"{}"), SOMEWHERE)
-    assert refused.value.code == ResponseCode.SYSTEM_BUSY
-    with pytest.raises(ProtocolError, match="without saying where it went"):
-        send_answer(answer(ResponseCode.SUCCESS, b"{}"), SOMEWHERE)
