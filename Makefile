@@ -8,8 +8,6 @@ COMPILED := build/compiled
 FAST   := PYTHONPATH=$(abspath $(COMPILED)/src)
 CODE   := $(wildcard src tests benchmarks examples)
 PYTEST := $(PY) -m pytest -ra
-# Much of a run is waiting for servers: two processes share it.
-SHARED := -n 2
 # Tests that look at signatures, which compiled functions do not have, instead of calling them.
 OF_SOURCE := --ignore=tests/unit/blocking/test_twins.py
 
@@ -46,8 +44,8 @@ check: setup ## ruff, mypy --strict, the architecture test
 	@$(PY) -m pytest -q tests/test_architecture.py
 
 test: check peers compiled ## check, then every test, with real Apache brokers and clients; then those of ours alone, compiled
-	@$(PYTEST) $(SHARED)
-	@if [ -d $(COMPILED)/src ]; then $(FAST) APOGEE_COMPILED=1 $(PYTEST) $(SHARED) tests/unit tests/property tests/crash $(OF_SOURCE); fi
+	@$(PY) -m tests.run
+	@if [ -d $(COMPILED)/src ]; then $(FAST) APOGEE_COMPILED=1 $(PY) -m tests.run tests/unit tests/property tests/crash $(OF_SOURCE); fi
 
 soak: peers ## interop, property, crash, robustness and Spark tests, longer: more messages, more kills, more examples
 	@APOGEE_SOAK=1 $(PYTEST) --timeout=1800 tests/interop tests/property tests/crash tests/robustness tests/spark

@@ -27,6 +27,7 @@ from apogeemq.transport.tls import TlsServerContexts
 ECHO = 1000
 HOLD = 1001  # answered when the test says so
 FAIL = 1002
+PATIENCE_SECONDS = 60.0
 
 
 def on_each_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -117,7 +118,8 @@ async def serving(
 
 @asynccontextmanager
 async def pooled(*args: Any, **kwargs: Any) -> AsyncIterator[ConnectionPool]:
-    pool = ConnectionPool(*args, **kwargs)
+    """Patient: a machine that stalls for seconds, in the middle of a TLS handshake for example, fails no test."""
+    pool = ConnectionPool(*args, **{"connect_timeout_seconds": PATIENCE_SECONDS, **kwargs})
     try:
         yield pool
     finally:

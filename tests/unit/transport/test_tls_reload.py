@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from apogeemq.errors import ConnectFailed
+from apogeemq.transport.pool import ConnectionPool
 from apogeemq.transport.tls import TlsMode, TlsServerContexts, TlsSettings
 from tests.unit.transport.certificates import Authority, server_settings, trusting
-from tests.unit.transport.live import ECHO, on_each_loop, pooled, serving
+from tests.unit.transport.live import ECHO, PATIENCE_SECONDS, on_each_loop, pooled, serving
 
 MUTUAL = {"tls.server.need.client.auth": "require", "tls.server.authClient": "true"}
 
@@ -21,6 +22,10 @@ MUTUAL = {"tls.server.need.client.auth": "require", "tls.server.authClient": "tr
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
+
+
+async def answers(pool: ConnectionPool, address: str) -> bool:
+    return (await pool.request(address, ECHO, timeout_seconds=PATIENCE_SECONDS)).code == 0
 
 
 def contexts_of(authority: Authority, **more: str) -> TlsServerContexts:
@@ -135,19 +140,19 @@ async def test_new_connections_use_new_files_and_old_connections_stay(authority:
     (tmp_path / "new").mkdir()
     contexts = contexts_of(authority)
     async with serving(tls=contexts) as running, watched(contexts), pooled(tls=trusting(authority)) as pool:
-        assert (await pool.request(running.address, ECHO)).code == 0
+        assert await answers(pool, running.address)
         successor = Authority(tmp_path / "new")
         cert_path, key_path = successor.issue("server")
         cert_path.replace(tmp_path / "server.crt")
         key_path.replace(tmp_path / "server.key")
         await contexts.reloaded.wait()
         async with pooled(tls=trusting(successor)) as new_pool:
-            assert (await new_pool.request(running.address, ECHO)).code == 0
-        assert (await pool.request(running.address, ECHO)).code == 0
+            assert await answers(new_pool, running.address)
+        assert await answers(pool, running.address)
         assert running.server.counters.accepted == 2  # the first connection still serves
         async with pooled(tls=trusting(authority)) as old_pool:
             with pytest.raises(ConnectFailed):
-                await old_pool.request(running.address, ECHO)
+                await answers(old_pool, running.address)
 
 
 @on_each_loop
