@@ -64,6 +64,7 @@ HOT_MODULES = (
     "store/mapped_file",
     "store/message_marks",
     "store/message_store",
+    "store/stored_topic",
     "transport/channel",
     "transport/dispatch",
     "transport/intake",

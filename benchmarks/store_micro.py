@@ -17,7 +17,6 @@ from time import thread_time
 import typer
 
 from apogeemq.filter.tags import java_hash
-from apogeemq.protocol.record import topic_part
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.message_store import MessageStore
 from apogeemq.store.recovery import recover
@@ -28,7 +27,6 @@ QUEUES = 16
 CLIENTS = 16
 BODY = os.urandom(128)
 HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"
-TOPIC_PART = topic_part(TOPIC.encode())
 TAG = java_hash("TagA")
 NOW_MS = 1_700_000_000_000
 BATCH = 32
@@ -62,7 +60,6 @@ def new_message(number: int, keys_each: int) -> NewMessage:
     _, body, properties = new_part(number, keys_each)
     return NewMessage(
         TOPIC,
-        TOPIC_PART,
         number % QUEUES,
         0,
         0,

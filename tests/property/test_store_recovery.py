@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apogeemq.protocol.record import decode_record, topic_part
+from apogeemq.protocol.record import decode_record
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.message_store import MessageStore
 from apogeemq.store.recovery import ABORT_FILE, recover
@@ -31,10 +31,7 @@ class Message(NamedTuple):
 
     def to_store(self) -> NewMessage:
         host, flags = (IPV6, 0x30) if self.is_ipv6 else (IPV4, 0)
-        part = topic_part(self.topic.encode())
-        return NewMessage(
-            self.topic, part, self.queue_id, 0, flags, 1, host, host, 0, 0, self.body, self.properties, 0, []
-        )
+        return NewMessage(self.topic, self.queue_id, 0, flags, 1, host, host, 0, 0, self.body, self.properties, 0, [])
 
 
 property_text = st.text(st.characters(codec="utf-8", exclude_characters="\0\1\2"), max_size=30)

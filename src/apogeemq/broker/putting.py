@@ -16,15 +16,12 @@ from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSAC
 from apogeemq.model.properties import MAX_SIZE, decode_properties, encode_properties
 from apogeemq.model.topics import SCHEDULE_TOPIC
 from apogeemq.protocol.codes import ResponseCode
-from apogeemq.protocol.record import topic_part
 from apogeemq.store.layout import could_be_unwritten
 from apogeemq.store.message_store import MessageStore
 from apogeemq.store.results import BatchPart, NewMessage, Put, PutBatch
 
 log = logging.getLogger(__name__)
 
-_SCHEDULE_PART: Final = topic_part(SCHEDULE_TOPIC.encode())
-_MAX_REMEMBERED_TOPICS = 100_000
 _LEVEL: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
 _COMPLAINTS_APART_MS: Final = 10_000
@@ -42,18 +39,9 @@ class Putter:
         self._store = store
         self._delays = delays
         self._now_ms = now_ms
-        self._topic_parts: dict[str, tuple[int, bytes]] = {}
         self.max_message_size = store.config.max_message_size
         self.failure_count = 0
         self._next_complaint_ms = 0
-
-    def topic_part(self, topic: str) -> tuple[int, bytes]:
-        part = self._topic_parts.get(topic)
-        if part is None:
-            if len(self._topic_parts) >= _MAX_REMEMBERED_TOPICS:
-                self._topic_parts.clear()
-            part = self._topic_parts[topic] = topic_part(topic.encode())
-        return part
 
     def put(self, message: NewMessage, properties: dict[str, str]) -> Put:
         """`properties` are those of the message, decoded. RequestRefused when it cannot be stored."""
@@ -102,7 +90,6 @@ class Putter:
         try:
             return self._store.append(
                 topic,
-                self.topic_part(topic),
                 queue_id,
                 flag,
                 system_flag,
@@ -186,7 +173,6 @@ class Putter:
         return msgspec.structs.replace(
             message,
             topic=SCHEDULE_TOPIC,
-            topic_part=_SCHEDULE_PART,
             queue_id=level - 1,
             properties=encoded,
             tags_code=now_ms + self._delays.delay_ms(level),

@@ -15,28 +15,25 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
 
-def batch_size(shared: NewMessage, parts: list[BatchPart]) -> int:
-    """Of all records together."""
-    total = _size_without_parts(shared) * len(parts)
+def batch_size(topic: tuple[int, bytes], system_flag: int, parts: list[BatchPart]) -> int:
+    """Of all records together; the topic as records hold it."""
+    total = record_size(system_flag, len(topic[1]), 0, 0) * len(parts)
     for _, body, properties in parts:
         total += len(body) + len(properties)
     return total
 
 
-def _size_without_parts(shared: NewMessage) -> int:
-    return record_size(shared.system_flag, len(shared.topic_part[1]), 0, 0)
-
-
 class EncodedBatch:
     """Records, one after the other, that begin at an offset of the log, and what is derived from them.
 
-    `marks` are those of the topic.
+    The topic is as records hold it; `marks` are those of the topic.
     """
 
     __slots__ = ("entries", "hashed_offsets", "key_hashes", "offsets", "records")
 
     def __init__(
         self,
+        topic: tuple[int, bytes],
         shared: NewMessage,
         parts: list[BatchPart],
         physical_offset: i64,
@@ -46,10 +43,10 @@ class EncodedBatch:
     ) -> None:
         self.key_hashes: list[int] = []  # of all keys, and for each of them where its message is
         self.hashed_offsets: list[int] = []
-        rest: i64 = _size_without_parts(shared)
+        rest: i64 = record_size(shared.system_flag, len(topic[1]), 0, 0)
         entries, offsets = BytesWriter(), BytesWriter()
         records = BatchRecords(
-            shared.topic_part,
+            topic,
             shared.queue_id,
             shared.system_flag,
             shared.born_time,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from apogeemq.errors import StorageFailed
 from apogeemq.store.index_file import IndexFile
-from apogeemq.store.key_hash import key_hash
+from apogeemq.store.key_hash import TopicKeys
 from apogeemq.store.mapped_file import MappedFile
 
 log = logging.getLogger(__name__)
@@ -77,16 +77,16 @@ class KeyIndex:
         if self.files:
             self.files[-1].cut(physical_offset)
 
-    def put(self, topic: str, keys: Sequence[str], physical_offset: int, store_time: int) -> None:
+    def put(self, of_topic: TopicKeys, keys: Sequence[str], physical_offset: int, store_time: int) -> None:
         """Messages come in the order of the log. May raise OSError."""
         for key in keys:
             file = self.files[-1] if self.files else None
             if file is None or file.next_item >= self._item_count:
                 file = self._next_file(store_time)
-            file.put(key_hash(topic, key), physical_offset, store_time)
+            file.put(of_topic.hash(key), physical_offset, store_time)
 
     def put_many(self, hashes: list[int], physical_offsets: list[int], store_time: int) -> None:
-        """`key_hash` of each key of several messages, and where these are; all of one moment. May raise OSError."""
+        """The hash of each key of several messages, and where these are; all of one moment. May raise OSError."""
         while hashes:
             file = self.files[-1] if self.files else None
             if file is None or file.next_item >= self._item_count:
@@ -109,7 +109,7 @@ class KeyIndex:
 
     def find(self, topic: str, key: str, begin: int, end: int, most: int) -> list[int]:
         """Physical offsets that may hold the key, newest first."""
-        hash_value = key_hash(topic, key)
+        hash_value = TopicKeys(topic).hash(key)
         found: list[int] = []
         for file in reversed(self.files):
             if file.begin_time > end:

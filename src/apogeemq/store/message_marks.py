@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from apogeemq.filter.tags import MASK, java_hash
 from apogeemq.model.properties import KEY_SEPARATOR, KEYS, NAME_END, TAGS, UNIQUE_KEY, decode_properties
-from apogeemq.store.key_hash import COUNTING, hash_before_count, key_hash
+from apogeemq.store.key_hash import COUNTING, TopicKeys
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -33,10 +33,10 @@ class BatchMarks:
     Most have one key, a unique one, and differ in the last digits of that alone; so do batches of one producer.
     """
 
-    __slots__ = ("_after", "_before", "_hash_before", "_length", "_tags_code", "topic")
+    __slots__ = ("_after", "_before", "_hash_before", "_keys", "_length", "_tags_code")
 
-    def __init__(self, topic: str) -> None:
-        self.topic = topic
+    def __init__(self, keys: TopicKeys) -> None:
+        self._keys = keys
         # Of the last properties that were decoded: what is before and after the digits that count, the hash of the key
         # without them, the tags code.
         self._length = -1
@@ -78,7 +78,7 @@ class BatchMarks:
         decoded = decode_properties(properties.decode())
         keys, tags = index_keys(decoded), decoded.get(TAGS)
         for key in keys:
-            hashes.append(key_hash(self.topic, key))
+            hashes.append(self._keys.hash(key))
             offsets.append(offset)
         tags_code = java_hash(tags) if tags else 0
         if len(keys) == 1 and len(keys[0]) == _UNIQUE_KEY_LENGTH and decoded.get(UNIQUE_KEY) == keys[0]:
@@ -92,4 +92,4 @@ class BatchMarks:
             return
         self._length, self._tags_code = len(properties), tags_code
         self._before, self._after = properties[: end - COUNTING], properties[end:]
-        self._hash_before = hash_before_count(self.topic, unique_key)
+        self._hash_before = self._keys.hash_before_count(unique_key)

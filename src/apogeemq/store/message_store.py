@@ -25,8 +25,9 @@ from apogeemq.store.consume_queue import ConsumeQueue
 from apogeemq.store.key_index import KeyIndex
 from apogeemq.store.layout import QUEUE_ENTRY
 from apogeemq.store.mapped_file import MapCache, most_maps
-from apogeemq.store.message_marks import BatchMarks, index_keys
+from apogeemq.store.message_marks import index_keys
 from apogeemq.store.results import BatchPart, GetStatus, Got, NewMessage, Put, PutBatch
+from apogeemq.store.stored_topic import StoredTopic
 
 log = logging.getLogger(__name__)
 
@@ -55,13 +56,13 @@ class MessageStore:
         )
         self.index = KeyIndex(root / "index", config.max_hash_slot_num, config.max_index_num)
         self.queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self._topics: dict[str, StoredTopic] = {}  # of these queues
         self.last_store_time = 0
         self.index_failure_count = 0
         self._queue_root = root / "consumequeue"
         self._maps = MapCache(config.max_mapped_queue_files or most_maps())
         self._tags_code_of = tags_code_of
         self._is_indexed = config.message_index_enable
-        self._marks = BatchMarks("")  # of the last batch's topic
         self.waiting: dict[tuple[str, int], Waiter] = {}
         # Why nothing more can be put: a flush has failed (said by its thread, never taken back), the disk is full.
         self.flush_error: OSError | None = None
@@ -80,7 +81,6 @@ class MessageStore:
         return Put(
             *self.append(
                 message.topic,
-                message.topic_part,
                 message.queue_id,
                 message.flag,
                 message.system_flag,
@@ -100,7 +100,6 @@ class MessageStore:
     def append(
         self,
         topic: str,
-        topic_part: tuple[int, bytes],
         queue_id: int,
         flag: int,
         system_flag: int,
@@ -116,9 +115,12 @@ class MessageStore:
         now_ms: int,
     ) -> tuple[int, int, int, int]:
         """`put` of a message in its parts, so that nothing is made to be taken apart again; gives a `Put` in its."""
-        queue = self.queues.get((topic, queue_id))
-        if queue is None:
+        stored = self._topics.get(topic)
+        queue = None if stored is None else stored.queues.get(queue_id)
+        if stored is None or queue is None:
             queue = self.queue(topic, queue_id)
+            stored = self._topics[topic]
+        topic_part = stored.part
         is_for_queue = not system_flag & _NOT_IN_QUEUE
         queue_offset = queue.max_offset if is_for_queue else 0
         if is_for_queue and queue_offset >= queue.room:
@@ -154,7 +156,7 @@ class MessageStore:
             queue.append(physical_offset, size, tags_code)
         if keys and self._is_indexed:
             try:
-                self.index.put(topic, keys, physical_offset, store_time)
+                self.index.put(stored.keys, keys, physical_offset, store_time)
             except OSError as error:
                 self._is_not_indexed(error)
         if self.waiting and is_for_queue:
@@ -174,12 +176,11 @@ class MessageStore:
         count, first_offset = len(parts), queue.max_offset
         if first_offset + count > queue.room:
             queue.make_room(count)
-        total_size = batch_size(shared, parts)
+        stored = self._topics[topic]
+        total_size = batch_size(stored.part, shared.system_flag, parts)
         physical_offset = self.log.claim(total_size)
         store_time = self.last_store_time = max(now_ms, self.last_store_time)
-        if self._marks.topic != topic:
-            self._marks = BatchMarks(topic)
-        batch = EncodedBatch(shared, parts, physical_offset, first_offset, store_time, self._marks)
+        batch = EncodedBatch(stored.part, shared, parts, physical_offset, first_offset, store_time, stored.marks)
         self.log.put(batch.records)
         queue.append_many(batch.entries, physical_offset + total_size)
         if self._is_indexed:
@@ -225,7 +226,8 @@ class MessageStore:
                 queue.append_at(record.queue_offset, record.physical_offset, record.size, tags_code)
         is_rollback = record.system_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK
         if self._is_indexed and not is_rollback and record.physical_offset > self.index.end_offset:
-            self.index.put(topic, index_keys(properties), record.physical_offset, record.store_time)
+            keys = self._stored(topic).keys
+            self.index.put(keys, index_keys(properties), record.physical_offset, record.store_time)
 
     # -- queues ----------------------------------------------------------------------------------------------
 
@@ -236,7 +238,14 @@ class MessageStore:
         if found is None:
             size = self.config.mapped_file_size_consume_queue
             found = self.queues[key] = ConsumeQueue(self._queue_root, topic, queue_id, size, self._maps)
+            self._stored(topic).queues[queue_id] = found
         return found
+
+    def _stored(self, topic: str) -> StoredTopic:
+        stored = self._topics.get(topic)
+        if stored is None:
+            stored = self._topics[topic] = StoredTopic(topic)
+        return stored
 
     def load_queues(self) -> bool:
         """Every queue there is a folder of; False when one had to be given up and must be built again."""
@@ -249,17 +258,27 @@ class MessageStore:
                 except StorageFailed as error:
                     log.error("a consume queue is built again from the log: %s", error)
                     shutil.rmtree(folder)
-                    del self.queues[queue.topic, queue.queue_id]
+                    self._forget(queue)
                     is_whole = False
         return is_whole
 
     def delete_topic(self, topic: str) -> None:
         """Its queues; the messages stay in the log until they expire."""
-        for queue_id in [queue_id for name, queue_id in self.queues if name == topic]:
-            self.delete_queue(topic, queue_id)
+        if (stored := self._topics.get(topic)) is not None:
+            for queue_id in list(stored.queues):
+                self.delete_queue(topic, queue_id)
 
     def delete_queue(self, topic: str, queue_id: int) -> None:
-        self.queues.pop((topic, queue_id)).delete()
+        queue = self.queues[topic, queue_id]
+        self._forget(queue)
+        queue.delete()
+
+    def _forget(self, queue: ConsumeQueue) -> None:
+        del self.queues[queue.topic, queue.queue_id]
+        queues = self._topics[queue.topic].queues
+        del queues[queue.queue_id]
+        if not queues:
+            del self._topics[queue.topic]
 
     # -- getting ---------------------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ class NewMessage(msgspec.Struct, gc=False):
     """A message as a broker has accepted it; lengths and names have been checked."""
 
     topic: str
-    topic_part: tuple[int, bytes]  # what `protocol.record.topic_part` makes of the topic
     queue_id: int
     flag: int
     system_flag: int

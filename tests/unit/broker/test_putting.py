@@ -161,10 +161,3 @@ def test_a_batch_that_fits_no_file(putting: Putting) -> None:
     with pytest.raises(RequestRefused, match="create mapped file failed"):
         putting.putter.put_batch(message("T", 0, 0), parts)
     assert putting.store.log.max_offset == 0
-
-
-def test_topics_are_remembered_up_to_a_limit(putting: Putting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apogeemq.broker.putting._MAX_REMEMBERED_TOPICS", 3)
-    parts = [putting.putter.topic_part(f"T{number}") for number in range(10)]
-    assert parts[7] == putting.putter.topic_part("T7")
-    assert len(putting.putter._topic_parts) <= 3

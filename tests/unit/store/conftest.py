@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from apogeemq.filter.tags import java_hash
-from apogeemq.protocol.record import topic_part
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.message_store import MessageStore
 from apogeemq.store.recovery import recover
@@ -29,7 +28,6 @@ def message(topic: str, queue_id: int, number: int, *, body: bytes | None = None
     properties = f"KEYS\x01k{number}\x02TAGS\x01{tag}\x02UNIQ_KEY\x01U{number}\x02"
     return NewMessage(
         topic,
-        topic_part(topic.encode()),
         queue_id,
         0,
         system_flag,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apogeemq.store.key_hash import key_hash
+from apogeemq.store.key_hash import TopicKeys
 from apogeemq.store.key_index import KeyIndex
 from apogeemq.store.layout import INDEX_HEADER
 
@@ -18,7 +18,7 @@ FOREVER = 2**62
 
 def put(index: KeyIndex, numbers: range) -> None:
     for number in numbers:
-        index.put("T", [f"k{number % 60}", f"u{number}"], number * RECORD, 1_000_000 + number * 500)
+        index.put(TopicKeys("T"), [f"k{number % 60}", f"u{number}"], number * RECORD, 1_000_000 + number * 500)
 
 
 def found(index: KeyIndex, key: str) -> list[int]:
@@ -144,16 +144,16 @@ def test_the_header_is_apaches(index: KeyIndex) -> None:
 def files_of(folder: Path, *, many: bool, slots: bytes) -> list[bytes]:
     """After 30 times 40 keys, at once or each alone; the first file began with `slots`."""
     index = KeyIndex(folder, SLOTS, ITEMS)
-    index.put("T", ["first"], 0, 1000)
+    index.put(TopicKeys("T"), ["first"], 0, 1000)
     index.files[0].mapped.map()[INDEX_HEADER.size : INDEX_HEADER.size + len(slots)] = slots
     for start in range(1, 1201, 40):
         numbers = range(start, start + 40)
         if many:
-            hashes = [key_hash("T", f"u{number}") for number in numbers]
+            hashes = [TopicKeys("T").hash(f"u{number}") for number in numbers]
             index.put_many(hashes, [number * RECORD for number in numbers], 1000 + start)
         else:
             for number in numbers:
-                index.put("T", [f"u{number}"], number * RECORD, 1000 + start)
+                index.put(TopicKeys("T"), [f"u{number}"], number * RECORD, 1000 + start)
     index.close()
     return [file.path.read_bytes() for file in index.files]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from apogeemq.filter.tags import java_hash
 from apogeemq.model.properties import decode_properties
-from apogeemq.store.key_hash import key_hash
+from apogeemq.store.key_hash import TopicKeys
 from apogeemq.store.message_marks import BatchMarks, index_keys
 
 unique_keys = st.builds(lambda number: f"7F0000010FA018B4AAC2{number:012X}", st.integers(0, 2**40)) | st.text(
@@ -27,14 +27,15 @@ properties = usual | st.lists(entries | odd_texts, max_size=5).map("".join)
 @example("T", ["UNIQ_KEY\x01" + "A" * 32 + "\x02", "UNIQ_KEY\x01" + "A" * 28 + "\x02ABC\x02"])
 @example("T", ["TAGS\x01\x02UNIQ_KEY\x01" + "A" * 32 + "\x02", "xTAGS\x01t\x02UNIQ_KEY\x01" + "A" * 32 + "\x02"])
 def test_of_a_batch(topic: str, batch: list[str]) -> None:
-    marks = BatchMarks(topic)
+    of_topic = TopicKeys(topic)
+    marks = BatchMarks(of_topic)
     hashes: list[int] = []
     offsets: list[int] = []
     codes = [marks.add(text.encode(), number, hashes, offsets) for number, text in enumerate(batch)]
     decoded = [decode_properties(text) for text in batch]
     keys = [(number, key) for number, one in enumerate(decoded) for key in index_keys(one)]
     assert codes == [java_hash(one.get("TAGS", "")) for one in decoded]
-    assert hashes == [key_hash(topic, key) for _, key in keys]
+    assert hashes == [of_topic.hash(key) for _, key in keys]
     assert offsets == [number for number, _ in keys]
 
 
@@ -43,8 +44,8 @@ def test_a_hash_that_has_no_absolute_value_in_java_is_0() -> None:
     key = lowest_hash_key()
     hashes: list[int] = []
     assert java_hash(f"T#{key}") == -(2**31)
-    BatchMarks("T").add(f"UNIQ_KEY\x01{key}\x02".encode(), 0, hashes, [])
-    assert hashes == [key_hash("T", key)] == [0]
+    BatchMarks(TopicKeys("T")).add(f"UNIQ_KEY\x01{key}\x02".encode(), 0, hashes, [])
+    assert hashes == [TopicKeys("T").hash(key)] == [0]
 
 
 def lowest_hash_key() -> str:

@@ -176,7 +176,6 @@ class SendHandlers:
                 encoded = encode_properties({**decode_properties(encoded.decode()), **properties}).encode()
         message = NewMessage(
             name,
-            self._putter.topic_part(name),
             queue_id,
             header.flag,
             system_flag,
@@ -218,7 +217,6 @@ class SendHandlers:
         born_host, host_flag = self._hosts.get(channel.address) or self._host_of(channel)
         shared = NewMessage(
             header.topic,
-            self._putter.topic_part(header.topic),
             queue_id,
             header.flag,
             header.system_flag & ~HOST_FLAGS | host_flag | (MULTI_TAGS if topic.topic_filter_type == MULTI_TAG else 0),

@@ -117,7 +117,6 @@ class SendBackHandlers:
         tags = properties.get(names.TAGS)
         return NewMessage(
             topic,
-            self._putter.topic_part(topic),
             queue_id,
             record.flag,
             system_flag,

@@ -85,7 +85,6 @@ class DelayedDelivery:
             return True
         message = NewMessage(
             topic,
-            self._putter.topic_part(topic),
             int(queue_text),
             record.flag,
             record.system_flag,

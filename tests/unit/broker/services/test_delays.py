@@ -11,7 +11,7 @@ import pytest
 from apogeemq.broker.services import delays as service
 from apogeemq.model.properties import encode_properties
 from apogeemq.model.topics import SCHEDULE_TOPIC
-from apogeemq.protocol.record import Record, topic_part
+from apogeemq.protocol.record import Record
 from apogeemq.store.results import NewMessage
 from apogeemq.testing.faulty_files import full_disk
 from tests.unit.broker.handlers.members import Serving, serving
@@ -171,9 +171,7 @@ async def test_a_flood_is_delivered_in_parts(tmp_path: Path, monkeypatch: pytest
 
 def forged(properties: dict[str, str]) -> NewMessage:
     encoded = encode_properties(properties).encode()
-    return NewMessage(
-        SCHEDULE_TOPIC, topic_part(SCHEDULE_TOPIC.encode()), 0, 0, 0, 0, HOST, HOST, 0, 0, b"?", encoded, 1, []
-    )
+    return NewMessage(SCHEDULE_TOPIC, 0, 0, 0, 0, HOST, HOST, 0, 0, b"?", encoded, 1, [])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from apogeemq.filter.tags import java_hash
-from apogeemq.protocol.record import topic_part
 from apogeemq.spark.cold.data_source import StoreDataSource, StoreReader
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.message_store import MessageStore
@@ -57,7 +56,6 @@ class Filled:
         text = f"KEYS\x01k{number}\x02TAGS\x01T{number % 3}\x02UNIQ_KEY\x01U{number}\x02".encode()
         message = NewMessage(
             topic,
-            topic_part(topic.encode()),
             queue_id,
             0,
             system_flag,
