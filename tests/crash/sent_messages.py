@@ -88,13 +88,18 @@ class Sender:
             body = b"%d:" % number + self._random.randbytes(self._random.choice((5, 100, 700, 3000, 18_000)))
             self._time_ms += self._random.choice((0, 0, 1, 700))
             with self._lock:  # the flush thread may know of it before we do
-                put = opened.store.put(message(topic, queue_id, number, body=body), self._time_ms)
+                is_gathered = self._random.random() < 0.5
+                put = opened.store.put(
+                    message(topic, queue_id, number, body=body), self._time_ms, is_gathered=is_gathered
+                )
                 self.sent.append(Sent(number, topic, queue_id, body, put))
                 self._waiting.append(self.sent[-1])
             if self._random.random() < 0.2:
+                opened.store.settle()
                 opened.request_flush()
 
     def wait_for_acknowledgements(self, opened: OpenStore) -> None:
+        opened.store.settle()
         opened.request_flush()
         end = opened.store.log.max_offset
         while opened.flushed_offset < end:

@@ -25,7 +25,8 @@ class _Promise(Later):
 
 
 class FlushPromises:
-    """`request_flush` wakes the flush thread; `flushed` and `failed` are called on the loop.
+    """`settle` writes what was gathered for a flush, `request_flush` wakes the flush thread; `flushed` and `failed` are
+    called on the loop.
 
     `flushed_offset` says how far the thread has got: it tells of a flush only those who wait already.
     """
@@ -33,11 +34,13 @@ class FlushPromises:
     def __init__(
         self,
         loop: AbstractEventLoop,
+        settle: Callable[[], None],
         request_flush: Callable[[], None],
         timeout_ms: int,
         flushed_offset: Callable[[], int],
     ) -> None:
         self._loop = loop
+        self._settle = settle
         self._request_flush = request_flush
         self._timeout_ms = timeout_ms
         self._flushed_offset = flushed_offset
@@ -59,6 +62,7 @@ class FlushPromises:
 
     def _ask(self) -> None:
         self._is_asking = False
+        self._settle()
         self.flushed(self._flushed_offset())
         if self._waiting:
             self._request_flush()

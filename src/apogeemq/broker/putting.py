@@ -79,8 +79,11 @@ class Putter:
         properties: bytes,
         tags_code: int,
         keys: Sequence[str],
+        *,
+        is_gathered: bool,
     ) -> tuple[int, int, int, int]:
-        """What `put` does, for a message that is not delayed; gives the fields of a `Put`."""
+        """What `put` does, for a message that is not delayed; gives the fields of a `Put`. One whose sender waits for a
+        flush may be gathered."""
         if len(body) > self.max_message_size or len(properties) > MAX_SIZE:
             raise self._too_large()
         if 0 in properties:  # looked for as a number: `in` tries any bytes as one first, and that costs an exception
@@ -103,6 +106,7 @@ class Putter:
                 tags_code,
                 keys,
                 self._now_ms(),
+                is_gathered=is_gathered,
             )
         except (OSError, StorageFailed) as error:
             raise self._no_room(error) from None

@@ -112,7 +112,11 @@ class Broker:
         )
         self._opened = opened
         self.promises = FlushPromises(
-            loop, opened.request_flush, self.settings.store.sync_flush_timeout, lambda: opened.flushed_offset
+            loop,
+            opened.store.settle,
+            opened.request_flush,
+            self.settings.store.sync_flush_timeout,
+            lambda: opened.flushed_offset,
         )
         advertised = await _host_bytes(self.settings.advertised_host())
         host, port = self._listen(config)

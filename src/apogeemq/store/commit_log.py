@@ -3,6 +3,8 @@
 Files of `file_size` bytes named by the offset of their first byte. A record never crosses a file: what is left is
 marked by a blank (size, magic) and skipped. One writer, no locks; appended bytes are in the page cache at once, so a
 crash of the process loses nothing, and a power cut loses what was not flushed: `flushed_offset` says how far.
+
+Records whose senders wait for a flush may be gathered first, and written together: `written_offset` says how far.
 """
 
 from __future__ import annotations
@@ -22,20 +24,25 @@ _POPULATE_STEP: Final = 256 * 1024
 # Records and batches from this size on are written by a call: pages that were never written through the map need not be
 # cleared first, nor be protected again by each flush. For smaller ones the call costs more than it saves.
 _LARGE: Final = 16 * 1024
+_MOST_GATHERED: Final = 1024 * 1024
 _BLANK_SIZE: Final = BLANK.size
 
 
 class CommitLog:
-    """`max_offset` is where the next record goes, unless it needs a new file; another thread may read it."""
+    """`max_offset` is where the next record goes, unless it needs a new file; what is below `written_offset` is in the
+    page cache. Another thread may read both."""
 
     def __init__(self, folder: Path, file_size: int) -> None:
         self.files = FileQueue(folder, file_size, min(_RESERVE_STEP, file_size))
         self.max_offset = 0
+        self.written_offset = 0
         self.flushed_offset = 0
         self.room = 0  # what ends at or below this offset can be `put` without a `claim`
+        self.reserved_room = 0  # the same for `gather`
         self._file_size = file_size
         self._start = 0  # of the file written to
         self._map: mmap.mmap | None = None
+        self._gathered: list[bytes] = []
         self._sync_error: OSError | None = None  # the kernel tells only once
 
     @property
@@ -55,14 +62,56 @@ class CommitLog:
 
     def put(self, record: bytes) -> None:
         """Write at the offset just claimed, or at `max_offset` while there is room. OSError: nothing was written."""
+        if self._gathered:
+            self.settle()
         at = self.max_offset - self._start
         if len(record) < _LARGE:
             self._map[at : at + len(record)] = record  # type: ignore[index]
         else:
             self.files.files[-1].write_by_call(at, record)
         self.max_offset += len(record)
+        self.written_offset = self.max_offset
+
+    def gather(self, record: bytes) -> None:
+        """Keep a record that goes to `max_offset`, up to `reserved_room`, for `settle`, which is to follow soon.
+
+        Together they are written by a call, as large ones are, and each flush finds the pages of a whole turn.
+        """
+        self._gathered.append(record)
+        self.max_offset += len(record)
+        if self.max_offset - self.written_offset >= _MOST_GATHERED:
+            self.settle()
+
+    def settle(self) -> None:
+        """Write what was gathered."""
+        if not self._gathered:
+            return
+        data, tail, at = b"".join(self._gathered), self.files.files[-1], self.written_offset - self._start
+        self._gathered.clear()
+        try:
+            tail.write_by_call(at, data)
+        except OSError:  # of a disk that fails: through the map it can be read, and the next flush says the rest
+            tail.map()[at : at + len(data)] = data
+        self.written_offset = self.max_offset
+
+    def reserve_room(self, size: int) -> None:
+        """For a record that is to be gathered. Raises OSError as `claim` does."""
+        tail = self._reserved_tail(size)
+        self.reserved_room = self._start + tail.reserved - _BLANK_SIZE
 
     def _make_room(self, size: int) -> None:
+        tail = self._reserved_tail(size)
+        if size >= _LARGE:  # past the map: `room` stays behind, so the next small record comes here first
+            return
+        at = self.max_offset - self._start
+        end = at + size + _BLANK_SIZE
+        ready = min(end - end % _POPULATE_STEP + _POPULATE_STEP, tail.reserved)
+        tail.populate(at, ready)
+        self._map = tail.map()
+        self.room = self._start + ready - _BLANK_SIZE
+
+    def _reserved_tail(self, size: int) -> MappedFile:
+        """The file a record of this size goes to, with blocks for it."""
         if size + _BLANK_SIZE > self._file_size:
             raise StorageFailed(f"a record of {size} bytes does not fit a commit log file of {self._file_size}")
         if not self.files.files or self.max_offset - self._start + size + _BLANK_SIZE > self._file_size:
@@ -72,15 +121,11 @@ class CommitLog:
         end = at + size + _BLANK_SIZE  # with room for the blank that may have to follow
         if end > tail.reserved:
             tail.reserve(at, end)
-        if size >= _LARGE:  # past the map: `room` stays behind, so the next small record comes here first
-            return
-        ready = min(end - end % _POPULATE_STEP + _POPULATE_STEP, tail.reserved)
-        tail.populate(at, ready)
-        self._map = tail.map()
-        self.room = self._start + ready - _BLANK_SIZE
+        return tail
 
     def _roll(self) -> None:
         """Begin the next file; the present one is closed by a blank."""
+        self.settle()
         files, at = self.files.files, self.max_offset - self._start
         is_first, remaining = not files, self._file_size - at
         # The blank goes first: when the next file cannot be had, a shorter record may still be written over it.
@@ -90,7 +135,7 @@ class CommitLog:
         if not is_first and files[-1].is_new:
             self._sync_now(files[-1])
         fresh = self.files.append_file(self.max_offset if is_first else None)
-        self._start = self.max_offset = fresh.start
+        self._start = self.max_offset = self.written_offset = fresh.start
 
     def _sync_now(self, file: MappedFile) -> None:
         try:
@@ -105,6 +150,8 @@ class CommitLog:
         """Bytes of one record; fewer or none when the log does not hold them."""
         if offset < self.min_offset or offset + size > self.max_offset:
             return b""
+        if self._gathered:
+            self.settle()
         return self.files.read(offset, size)
 
     def window(self, offset: int) -> tuple[mmap.mmap, int, int] | None:
@@ -112,6 +159,8 @@ class CommitLog:
         file = self.files.find(offset)
         if file is None or offset >= self.max_offset:
             return None
+        if self._gathered:
+            self.settle()
         return file.map(), file.start, min(file.end, self.max_offset)
 
     def record_at(self, offset: int) -> Record | None:
@@ -172,9 +221,9 @@ class CommitLog:
         """The log ends here. What follows is removed, so that no later crash can bring it back."""
         self.files.drop_files_from(offset)
         tail = self.files.files[-1] if self.files.files else None
-        self._map, self.room = None, 0
+        self._map, self.room, self.reserved_room = None, 0, 0
         self._start = tail.start if tail is not None else offset
-        self.max_offset = offset
+        self.max_offset = self.written_offset = offset
         if tail is None:
             return
         if offset < tail.end:
@@ -182,5 +231,6 @@ class CommitLog:
         self.flushed_offset = min(self.flushed_offset, offset)
 
     def close(self) -> None:
+        self.settle()
         self._map, self.room = None, 0
         self.files.close()

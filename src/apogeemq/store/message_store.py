@@ -58,6 +58,7 @@ class MessageStore:
         self.queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._topics: dict[str, StoredTopic] = {}  # of these queues
         self.last_store_time = 0
+        self._gathered_time = 0  # of the first message that is gathered; 0 when there is none
         self.index_failure_count = 0
         self._queue_root = root / "consumequeue"
         self._maps = MapCache(config.max_mapped_queue_files or most_maps())
@@ -76,8 +77,11 @@ class MessageStore:
             return f"a flush failed: {self.flush_error.strerror or self.flush_error}"
         return self.disk_problem
 
-    def put(self, message: NewMessage, now_ms: int) -> Put:
-        """Append one message and make it readable. OSError: the disk has no room; nothing was stored."""
+    def put(self, message: NewMessage, now_ms: int, *, is_gathered: bool = False) -> Put:
+        """Append one message and make it readable. OSError: the disk has no room; nothing was stored.
+
+        One that is gathered can be read at once, but is not written before `settle`.
+        """
         return Put(
             *self.append(
                 message.topic,
@@ -94,6 +98,7 @@ class MessageStore:
                 message.tags_code,
                 message.keys,
                 now_ms,
+                is_gathered=is_gathered,
             )
         )
 
@@ -113,6 +118,8 @@ class MessageStore:
         tags_code: int,
         keys: Sequence[str],
         now_ms: int,
+        *,
+        is_gathered: bool = False,
     ) -> tuple[int, int, int, int]:
         """`put` of a message in its parts, so that nothing is made to be taken apart again; gives a `Put` in its."""
         stored = self._topics.get(topic)
@@ -128,30 +135,38 @@ class MessageStore:
         size = HEAD_SIZES[system_flag & HOST_FLAGS] + len(body) + len(topic_part[1]) + 2 + len(properties)
         log = self.log
         physical_offset = log.max_offset
-        if physical_offset + size > log.room:
+        if is_gathered:
+            if physical_offset + size > log.reserved_room:
+                log.reserve_room(size)
+                physical_offset = log.max_offset
+        elif physical_offset + size > log.room:
             physical_offset = log.claim(size)
         store_time = self.last_store_time
         if now_ms > store_time:  # never back, whatever the clock does
             store_time = self.last_store_time = now_ms
-        log.put(
-            encode_record(
-                size,
-                topic_part,
-                queue_id,
-                flag,
-                queue_offset,
-                physical_offset,
-                system_flag,
-                born_time,
-                born_host,
-                store_time,
-                store_host,
-                reconsume_times,
-                prepared_offset,
-                body,
-                properties,
-            )
+        record = encode_record(
+            size,
+            topic_part,
+            queue_id,
+            flag,
+            queue_offset,
+            physical_offset,
+            system_flag,
+            born_time,
+            born_host,
+            store_time,
+            store_host,
+            reconsume_times,
+            prepared_offset,
+            body,
+            properties,
         )
+        if is_gathered:
+            if not self._gathered_time:
+                self._gathered_time = store_time
+            log.gather(record)
+        else:
+            log.put(record)
         if is_for_queue:
             queue.append(physical_offset, size, tags_code)
         if keys and self._is_indexed:
@@ -164,6 +179,17 @@ class MessageStore:
             if waiter is not None:
                 waiter(queue_offset, tags_code, store_time, properties)
         return physical_offset, queue_offset, size, store_time
+
+    def settle(self) -> None:
+        """Write the messages that were gathered."""
+        self.log.settle()
+        self._gathered_time = 0
+
+    @property
+    def last_written_time(self) -> int:
+        """Messages that are older than this are written. Another thread may ask: the order of these two counts."""
+        latest = self.last_store_time
+        return self._gathered_time or latest
 
     def put_batch(self, shared: NewMessage, parts: list[BatchPart], now_ms: int) -> PutBatch:
         """Append the messages of a batch to one queue, all of them or, with OSError, none.

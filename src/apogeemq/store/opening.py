@@ -50,7 +50,7 @@ class OpenStore:
             store.config.flush_interval_commit_log / 1000,
             on_flushed,
             self._fail,
-            lambda: store.last_store_time,
+            lambda: store.last_written_time,
         )
         self._upkeep = Upkeep(store, self._flusher, store.root / CHECKPOINT_FILE, self._fail)
         self._cleaner = Cleaner(store, self._upkeep)
@@ -85,6 +85,7 @@ class OpenStore:
 
     def close(self) -> None:
         """Blocking. After a failure the marker stays: what is on the disk must be looked at by the next start."""
+        self.store.settle()
         self._flusher.stop()
         self._upkeep.stop()
         self.store.close()

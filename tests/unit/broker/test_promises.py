@@ -14,7 +14,13 @@ class Disk:
     def __init__(self) -> None:
         self.request_count = 0
         self.flushed_offset = 0
-        self.promises = FlushPromises(asyncio.get_running_loop(), self._request, 1000, lambda: self.flushed_offset)
+        self.settled_count = 0
+        self.promises = FlushPromises(
+            asyncio.get_running_loop(), self._settle, self._request, 1000, lambda: self.flushed_offset
+        )
+
+    def _settle(self) -> None:
+        self.settled_count += 1
 
     def _request(self) -> None:
         self.request_count += 1
@@ -28,9 +34,9 @@ class Disk:
 async def test_an_answer_goes_out_when_the_disk_has_its_message_and_not_before() -> None:
     disk = Disk()
     first, second, third = (disk.wait_for(end) for end in (100, 200, 300))
-    assert disk.request_count == 0
+    assert (disk.settled_count, disk.request_count) == (0, 0)
     await asyncio.sleep(0)
-    assert disk.request_count == 1, "one flush for all that came in one turn of the loop"
+    assert (disk.settled_count, disk.request_count) == (1, 1), "one flush for all that came in one turn of the loop"
     disk.promises.flushed(99)
     assert not first.done()
     disk.promises.flushed(200)

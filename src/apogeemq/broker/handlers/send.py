@@ -127,6 +127,7 @@ class SendHandlers:
             system_flag |= MULTI_TAGS
         tags = properties.get(names.TAGS)
         tags_code = java_hash(tags) if tags else 0
+        waits_for_flush = self.is_sync and properties.get(names.WAIT) != "false"
         name = header.topic
         if is_usual and not name.startswith(RETRY_PREFIX):
             offset, queue_offset, size, store_time = self._putter.put_usual(
@@ -142,6 +143,7 @@ class SendHandlers:
                 encoded,
                 tags_code,
                 index_keys(properties),
+                is_gathered=waits_for_flush,
             )
         else:
             name, queue_id, put = self._put_unusual(
@@ -150,7 +152,7 @@ class SendHandlers:
             offset, queue_offset, size, store_time = put.physical_offset, put.queue_offset, put.size, put.store_time
         self._count_put(name, 1, size)
         reply = self._replies.stored(command, offset, queue_id, queue_offset, unique_key)
-        if self.is_sync and properties.get(names.WAIT) != "false":
+        if waits_for_flush:
             not_kept = partial(self._not_kept, command, [offset], queue_id, queue_offset, unique_key)
             return self._state.promises.answer_when_kept(offset + size, store_time, reply, not_kept)
         return reply

@@ -42,7 +42,7 @@ class FlushFigures:
 class LogFlusher:
     """`on_flushed(offset)` and `on_failed(error)` are called from its thread.
 
-    `last_store_time` gives the store time of the newest message; `flushed_time` is that of the newest durable one.
+    Messages older than `last_written_time` are written, and those older than `flushed_time` are durable.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class LogFlusher:
         interval_seconds: float,
         on_flushed: Callable[[int], None],
         on_failed: Callable[[OSError], None],
-        last_store_time: Callable[[], int] = lambda: 0,
+        last_written_time: Callable[[], int] = lambda: 0,
     ) -> None:
         self._log = commit_log
         self._interval_seconds = interval_seconds
         self._on_flushed = on_flushed
         self._on_failed = on_failed
-        self._last_store_time = last_store_time
+        self._last_written_time = last_written_time
         self._changed = Condition()
         self._is_wanted = False
         self._is_stopping = False
@@ -99,8 +99,8 @@ class LogFlusher:
                 return
 
     def _flush(self) -> None:
-        time = self._last_store_time()  # before the end is looked at: older messages are before the end
-        end = self._log.max_offset
+        time = self._last_written_time()  # before the end is looked at: older messages are before the end
+        end = self._log.written_offset
         if end > self._log.flushed_offset:
             began = perf_counter()
             self._log.flush(end)
