@@ -17,7 +17,7 @@ from apogeemq.protocol.headers.broker import SendMessage
 _pack_start = Struct(">II").pack
 _json_text = msgspec.json.Encoder().encode
 _MAX_HEADER_LENGTH: Final = 0xFFFFFF
-_MAX_TEMPLATES: Final = 4096  # one for each queue; some 400 bytes each
+_MAX_TEMPLATES: Final = 16_384  # one for each queue; some 400 bytes each
 
 
 def send_code(header: SendMessage) -> RequestCode:
