@@ -95,7 +95,7 @@ class Sender:
                 self.sent.append(Sent(number, topic, queue_id, body, put))
                 self._waiting.append(self.sent[-1])
             if self._random.random() < 0.2:
-                opened.store.settle()
+                opened.store.settle(is_for_flush=self._random.random() < 0.5)
                 opened.request_flush()
 
     def wait_for_acknowledgements(self, opened: OpenStore) -> None:

@@ -82,8 +82,7 @@ class Putter:
         *,
         is_gathered: bool,
     ) -> tuple[int, int, int, int]:
-        """What `put` does, for a message that is not delayed; gives the fields of a `Put`. One whose sender waits for a
-        flush may be gathered."""
+        """What `put` does, for a message that is not delayed; gives the fields of a `Put`."""
         if len(body) > self.max_message_size or len(properties) > MAX_SIZE:
             raise self._too_large()
         if 0 in properties:  # looked for as a number: `in` tries any bytes as one first, and that costs an exception

@@ -113,7 +113,7 @@ class Broker:
         self._opened = opened
         self.promises = FlushPromises(
             loop,
-            opened.store.settle,
+            lambda: opened.store.settle(is_for_flush=True),
             opened.request_flush,
             self.settings.store.sync_flush_timeout,
             lambda: opened.flushed_offset,
@@ -200,6 +200,7 @@ class Broker:
         for code, handler in dispatcher.handlers.items():
             if code not in _NOT_ON_FAST_PORT:
                 self._fast_dispatcher.register(code, handler)
+        self._fast_dispatcher.before_answers = dispatcher.before_answers
 
     def start_status(self, host: str, port: int) -> tuple[str, int]:
         """Metrics and health over HTTP."""

@@ -21,8 +21,8 @@ from apogeemq.store.mapped_file import MappedFile
 
 _RESERVE_STEP: Final = 16 * 1024 * 1024
 _POPULATE_STEP: Final = 256 * 1024
-# Records and batches from this size on are written by a call: pages that were never written through the map need not be
-# cleared first, nor be protected again by each flush. For smaller ones the call costs more than it saves.
+# What has this size is written by a call: pages that were never written through the map need not be cleared first, nor
+# be protected again by each flush. For less the call costs more than it saves, unless a flush follows at once.
 _LARGE: Final = 16 * 1024
 _MOST_GATHERED: Final = 1024 * 1024
 _BLANK_SIZE: Final = BLANK.size
@@ -73,26 +73,33 @@ class CommitLog:
         self.written_offset = self.max_offset
 
     def gather(self, record: bytes) -> None:
-        """Keep a record that goes to `max_offset`, up to `reserved_room`, for `settle`, which is to follow soon.
-
-        Together they are written by a call, as large ones are, and each flush finds the pages of a whole turn.
-        """
+        """Keep a record that goes to `max_offset`, up to `reserved_room`, for `settle`, which is to follow soon."""
         self._gathered.append(record)
         self.max_offset += len(record)
         if self.max_offset - self.written_offset >= _MOST_GATHERED:
             self.settle()
 
-    def settle(self) -> None:
+    def settle(self, *, is_for_flush: bool = False) -> None:
         """Write what was gathered."""
-        if not self._gathered:
+        gathered = self._gathered
+        if not gathered:
             return
-        data, tail, at = b"".join(self._gathered), self.files.files[-1], self.written_offset - self._start
-        self._gathered.clear()
+        data, at = gathered[0] if len(gathered) == 1 else b"".join(gathered), self.written_offset - self._start
+        if is_for_flush or len(data) >= _LARGE:
+            self._write_by_call(at, data)
+        else:
+            if self.max_offset > self.room:
+                self._prepare_map(self.files.files[-1], at, len(data))
+            self._map[at : at + len(data)] = data  # type: ignore[index]
+        self._gathered = []
+        self.written_offset = self.max_offset
+
+    def _write_by_call(self, at: int, data: bytes) -> None:
+        tail = self.files.files[-1]
         try:
             tail.write_by_call(at, data)
         except OSError:  # of a disk that fails: through the map it can be read, and the next flush says the rest
             tail.map()[at : at + len(data)] = data
-        self.written_offset = self.max_offset
 
     def reserve_room(self, size: int) -> None:
         """For a record that is to be gathered. Raises OSError as `claim` does."""
@@ -103,7 +110,10 @@ class CommitLog:
         tail = self._reserved_tail(size)
         if size >= _LARGE:  # past the map: `room` stays behind, so the next small record comes here first
             return
-        at = self.max_offset - self._start
+        self._prepare_map(tail, self.max_offset - self._start, size)
+
+    def _prepare_map(self, tail: MappedFile, at: int, size: int) -> None:
+        """Have pages ready for what goes to a position, and some more."""
         end = at + size + _BLANK_SIZE
         ready = min(end - end % _POPULATE_STEP + _POPULATE_STEP, tail.reserved)
         tail.populate(at, ready)
@@ -134,6 +144,8 @@ class CommitLog:
         # No power cut may leave the next file without this one.
         if not is_first and files[-1].is_new:
             self._sync_now(files[-1])
+        if not is_first:
+            files[-1].end_calls()
         fresh = self.files.append_file(self.max_offset if is_first else None)
         self._start = self.max_offset = self.written_offset = fresh.start
 

@@ -69,6 +69,7 @@ class MappedFile:
 
     __slots__ = (
         "_cache",
+        "_descriptor",
         "_map",
         "_reserve_step",
         "_reserved",
@@ -91,6 +92,7 @@ class MappedFile:
         self._reserved = -1  # nothing written yet by us; blocks before the first write are not our affair
         self._cache = cache
         self._map: mmap.mmap | None = None
+        self._descriptor = -1  # for `write_by_call`
 
     @property
     def end(self) -> int:
@@ -138,7 +140,9 @@ class MappedFile:
 
     def write_by_call(self, position: int, data: bytes) -> None:
         """As `write` does, past the map, into blocks that are reserved. OSError: nothing of it is there."""
-        descriptor, done = os.open(self.path, os.O_RDWR | os.O_CLOEXEC), 0
+        if self._descriptor < 0:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor, done = self._descriptor, 0
         try:
             while done < len(data):
                 written = os.pwrite(descriptor, data[done:] if done else data, position + done)
@@ -148,8 +152,12 @@ class MappedFile:
         except OSError:
             self.map()[position : position + done] = bytes(done)
             raise
-        finally:
-            os.close(descriptor)
+
+    def end_calls(self) -> None:
+        """No more is written by calls."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def reserve(self, position: int, end: int) -> None:
         """Make sure of the blocks from `position` to `end`, and of some more."""
@@ -222,6 +230,7 @@ class MappedFile:
     def close(self) -> None:
         if self._cache is not None:
             self._cache.drop(self)
+        self.end_calls()
         self.unmap()
 
     def delete(self) -> None:

@@ -180,9 +180,9 @@ class MessageStore:
                 waiter(queue_offset, tags_code, store_time, properties)
         return physical_offset, queue_offset, size, store_time
 
-    def settle(self) -> None:
-        """Write the messages that were gathered."""
-        self.log.settle()
+    def settle(self, *, is_for_flush: bool = False) -> None:
+        """Write the messages that were gathered; whether a flush is asked for next says how."""
+        self.log.settle(is_for_flush=is_for_flush)
         self._gathered_time = 0
 
     @property

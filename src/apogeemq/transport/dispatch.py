@@ -34,13 +34,15 @@ class Dispatcher:
     """Answers requests by their code.
 
     A handler is a plain function; it may raise `RequestRefused`, and any other failure becomes SYSTEM_ERROR for
-    this request alone. Hooks before the handler may refuse; hooks after it see the answer.
+    this request alone. Hooks before the handler may refuse; hooks after it see the answer. `before_answers` is called
+    when the requests of one read are served, before anything is written.
     """
 
     def __init__(self) -> None:
         self.handlers: dict[int, Handler] = {}
         self.before: list[BeforeHook] = []
         self.after: list[AfterHook] = []
+        self.before_answers: Callable[[], None] | None = None
         self.request_counts: dict[int, int] = {}
         self.failure_count = 0
         self.is_going_away = False

@@ -35,6 +35,8 @@ class Intake:
         size = 0
         for frame in frames:
             if size > self._most_unwritten:
+                if dispatcher.before_answers is not None:
+                    dispatcher.before_answers()
                 channel.write(b"".join(answers))
                 answers, size = [], 0
             reply = shortcuts.answer(frame) if shortcuts is not None and not channel.is_write_paused else None
@@ -48,6 +50,8 @@ class Intake:
             if reply is not None:
                 answers.append(reply)
                 size += len(reply)
+        if frames and dispatcher.before_answers is not None:
+            dispatcher.before_answers()
         if answers:
             channel.write(answers[0] if len(answers) == 1 else b"".join(answers))
         return bool(frames)

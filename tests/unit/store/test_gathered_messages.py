@@ -1,4 +1,4 @@
-"""Messages that are gathered and written together, because their senders wait for a flush in any case."""
+"""Messages that are gathered, and written together before their senders hear of it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ def gather(store: MessageStore, number: int, now_ms: int = 0, body: bytes | None
     return store.put(message("T", 0, number, body=body), now_ms, is_gathered=True).physical_offset
 
 
-def test_they_are_what_single_messages_would_have_been(open_store: OpenStore) -> None:
+@pytest.mark.parametrize("is_for_flush", [True, False])
+def test_they_are_what_single_messages_would_have_been(open_store: OpenStore, is_for_flush: bool) -> None:
     store = open_store()
     for number in range(20):
         gather(store, number, 1000)
         assert store.log.written_offset == 0
-    store.settle()
+    store.settle(is_for_flush=is_for_flush)
     assert store.log.written_offset == store.log.max_offset
     for number in range(20):
         store.put(message("T", 1, number), 1000)
@@ -99,7 +100,7 @@ def test_a_disk_that_takes_no_calls_still_has_the_map(open_store: OpenStore) -> 
     store = open_store()
     gather(store, 1)
     with patch.object(os, "pwrite", side_effect=OSError(5, "Input/output error")):
-        store.settle()
+        store.settle(is_for_flush=True)
     assert store.log.written_offset == store.log.max_offset
     assert drain(store, "T", 0) == [b"1"]
 

@@ -75,6 +75,13 @@ class SendHandlers:
         dispatcher.register(RequestCode.SEND_MESSAGE, self.send_v1)
         dispatcher.register(RequestCode.SEND_MESSAGE_V2, self.send_v2, headers.decode_send)
         dispatcher.register(RequestCode.SEND_BATCH_MESSAGE, self.send_v2, headers.decode_send)
+        dispatcher.before_answers = self.before_answers
+
+    def before_answers(self) -> None:
+        """Messages of one read are written together, before any of them is answered; if their senders wait for a flush,
+        those of one turn of the loop, before the flush is asked for."""
+        if not self.is_sync:
+            self._state.store.settle()
 
     def send_v1(self, channel: Channel, command: Command) -> Reply:
         return self._send(channel, command, headers.read_send_message_v1(command))
@@ -143,7 +150,7 @@ class SendHandlers:
                 encoded,
                 tags_code,
                 index_keys(properties),
-                is_gathered=waits_for_flush,
+                is_gathered=waits_for_flush or not self.is_sync,
             )
         else:
             name, queue_id, put = self._put_unusual(
