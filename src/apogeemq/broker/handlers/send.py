@@ -135,7 +135,7 @@ class SendHandlers:
         tags = properties.get(names.TAGS)
         tags_code = java_hash(tags) if tags else 0
         waits_for_flush = self.is_sync and properties.get(names.WAIT) != "false"
-        name = header.topic
+        name = topic.topic_name  # the key that tables know: they need not compare it letter by letter
         if is_usual and not name.startswith(RETRY_PREFIX):
             offset, queue_offset, size, store_time = self._putter.put_usual(
                 name,
