@@ -34,6 +34,9 @@ divided by Apache's. *Rounds' ratios* are the lowest and the highest of any sing
   5.5.0 client sends (a unique key for every message, tags; *with keys*: the user's keys too); afterwards every
   acknowledged message must be stored.
 - "Messages per CPU-second" counts the CPU time of the broker's process alone, all its threads.
+- Before each round of sends the load generator takes 2 GiB of memory and leaves it again, so that the host of this
+  virtual machine need not find pages while the round fills the log: that would be booked on the broker that writes,
+  some ten microseconds a page for either of them.
 - C×F is C connections with F requests in flight on each. Topics have eight queues.
 - Both flush as the row says, with the same settings: files of 1 GiB, no flow control, level WARN in the log, one name
   server.

@@ -13,7 +13,7 @@ import time
 
 import msgspec
 
-from benchmarks import wire
+from benchmarks import memory, wire
 from benchmarks.broker import asking, frames
 from benchmarks.broker.frames import Encoder
 from benchmarks.broker.windows import FramedWindow
@@ -46,6 +46,7 @@ def run(job: Job) -> Result:
     asker = wire.connect(job.host, job.port)
     before = asking.settled(asker, topics)
     windows = _windows(job)
+    memory.have_ready()
     own_before, cpu_before = time.process_time(), cpu_seconds(job.pid)
     started = time.perf_counter()
     drive(windows, started + job.seconds)
