@@ -1,8 +1,8 @@
 """Free memory that is there when it is touched.
 
 A virtual machine gives memory that is free for seconds back to its host. Who touches such a page again, a broker that
-fills its log for example, waits some ten microseconds until the host has found another one, and the kernel books that as
-CPU time of its own: far more than all else a message costs. A machine with memory of its own has nothing of that.
+fills its log for example, waits some ten microseconds until the host has found another one, and the kernel books that
+as CPU time of its own: far more than all else a message costs. A machine with memory of its own has nothing of that.
 """
 
 from __future__ import annotations
