@@ -67,6 +67,26 @@ async def test_large_answers_are_written_before_they_pile_up() -> None:
     assert [len(FrameReader().feed(write)) for write in line.transport.writes] == [2, 2, 2]
 
 
+@in_loop
+async def test_what_is_to_be_done_before_answers_is_done_once_for_a_read() -> None:
+    line, writes_before = Line(), list[int]()
+    line.server.dispatcher.before_answers = lambda: writes_before.append(len(line.transport.writes))
+    line.feed(request(1)[:5])
+    assert writes_before == []  # there was no request yet
+    line.feed(request(1)[5:], request(2), request(3))
+    assert (writes_before, len(line.transport.writes)) == ([0], 1)
+    line.feed(request(4, one_way=True))
+    assert (writes_before, len(line.transport.writes)) == ([0, 1], 1)
+
+
+@in_loop
+async def test_and_before_each_write_of_large_answers() -> None:
+    line, writes_before = Line(pause_reading_at=1000), list[int]()
+    line.server.dispatcher.before_answers = lambda: writes_before.append(len(line.transport.writes))
+    line.feed(*(request(number, body=bytes(600)) for number in range(6)))
+    assert (writes_before, len(line.transport.writes)) == ([0, 1, 2], 3)
+
+
 # -- garbage -------------------------------------------------------------------------------------------------
 
 

@@ -42,6 +42,23 @@ INVALID = ResponseCode.INVALID_PARAMETER
 # -- what is taken -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("flush", "wait"), [("ASYNC_FLUSH", "true"), ("SYNC_FLUSH", "false"), ("SYNC_FLUSH", "true")])
+@in_loop
+async def test_what_is_answered_is_in_the_log_file(tmp_path: Path, flush: str, wait: str) -> None:
+    """Not only in this process: whoever kills it now loses nothing."""
+    async with serving(tmp_path, flushDiskType=flush) as running:
+        running.state.topics.put(TopicConfig(topic_name="T"), running.state.now_ms())
+        peer = Peer(*await asyncio.open_connection("127.0.0.1", int(running.address.rpartition(":")[2])))
+        text = encode_properties({"UNIQ_KEY": SOME_KEY, "WAIT": wait})
+        bodies = [b"<body %d>" % number for number in range(30)]
+        peer.send(b"".join(encode_request(V2, 1, send_fields(i=text), body) for body in bodies))
+        assert {answer.code for answer in await peer.receive(len(bodies))} == {ResponseCode.SUCCESS}
+        [log_file] = (tmp_path / "store" / "commitlog").iterdir()
+        in_file = log_file.read_bytes()
+        assert [body for body in bodies if body not in in_file] == []
+        await peer.close()
+
+
 @in_loop
 async def test_a_message_is_stored_as_it_was_sent_and_its_place_is_answered(tmp_path: Path) -> None:
     async with serving(tmp_path) as running:
