@@ -1,10 +1,9 @@
 """The commit log: the messages of all topics, one record after the other, in order of arrival.
 
 Files of `file_size` bytes named by the offset of their first byte. A record never crosses a file: what is left is
-marked by a blank (size, magic) and skipped. One writer, no locks; appended bytes are in the page cache at once, so a
-crash of the process loses nothing, and a power cut loses what was not flushed: `flushed_offset` says how far.
-
-Records whose senders wait for a flush may be gathered first, and written together: `written_offset` says how far.
+marked by a blank (size, magic) and skipped. One writer, no locks. Records are put one by one, or gathered and then
+written together. A crash of the process loses only what was not written (`written_offset`), which nobody was told of; a
+power cut loses what was not flushed (`flushed_offset`).
 """
 
 from __future__ import annotations
