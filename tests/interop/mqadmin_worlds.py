@@ -13,7 +13,7 @@ from typing import Protocol
 from tests.interop.mqadmin_script import Mask, Step
 from tests.peers import apache
 
-UNTIL_TIMEOUT_S = 30.0
+UNTIL_TIMEOUT_S = 150.0  # Apache's broker forgets a client whose goodbye was lost after two minutes
 MQADMIN_BODY_FOLDER = Path("/tmp/rocketmq/msgbodys")
 """Where mqadmin saves the bodies it prints; nothing it is given changes that."""
 
