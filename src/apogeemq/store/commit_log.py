@@ -8,6 +8,7 @@ power cut loses what was not flushed (`flushed_offset`).
 
 from __future__ import annotations
 
+import logging
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from apogeemq.errors import ProtocolError, StorageFailed
 from apogeemq.protocol.record import BLANK, MAGIC_BLANK, Record, decode_record
 from apogeemq.store.file_queue import FileQueue
 from apogeemq.store.mapped_file import MappedFile
+
+log = logging.getLogger(__name__)
 
 _RESERVE_STEP: Final = 16 * 1024 * 1024
 _POPULATE_STEP: Final = 256 * 1024
@@ -97,7 +100,8 @@ class CommitLog:
         tail = self.files.files[-1]
         try:
             tail.write_by_call(at, data)
-        except OSError:  # of a disk that fails: through the map it can be read, and the next flush says the rest
+        except OSError as error:  # through the map it can be read, and the next flush says what became of it
+            log.error("%s takes no call to write, its map is written instead: %s", tail.path, error)
             tail.map()[at : at + len(data)] = data
 
     def reserve_room(self, size: int) -> None:

@@ -95,12 +95,13 @@ def test_not_too_many_are_gathered(open_store: OpenStore, config: StoreConfig) -
     assert store.log.written_offset > 0
 
 
-def test_a_disk_that_takes_no_calls_still_has_the_map(open_store: OpenStore) -> None:
+def test_a_disk_that_takes_no_calls_still_has_the_map(open_store: OpenStore, caplog: pytest.LogCaptureFixture) -> None:
     """The flush that follows says whether that was enough."""
     store = open_store()
     gather(store, 1)
     with patch.object(os, "pwrite", side_effect=OSError(5, "Input/output error")):
         store.settle(is_for_flush=True)
+    assert "takes no call to write" in caplog.records[-1].message
     assert store.log.written_offset == store.log.max_offset
     assert drain(store, "T", 0) == [b"1"]
 
