@@ -39,7 +39,10 @@ def test_every_column_of_a_message(spark: SparkSession, any_world: World) -> Non
     assert row.queue_offset == sent[0].queue_offset
     assert (bytes(row.body), row.tags, row["keys"]) == (b"\x00\xffbody", "paid", ["k1", "k2"])
     assert row.properties["colour"] == "grün"
-    assert row.properties["UNIQ_KEY"] == row.msg_id
+    assert not {"UNIQ_KEY", "KEYS", "TAGS", "WAIT"} & row.properties.keys()
+    everything = frame(spark, any_world, subscribe=topic, includeProperties="all").where(f"msg_id = '{row.msg_id}'")
+    of_system = {"UNIQ_KEY": row.msg_id, "KEYS": "k1 k2", "TAGS": "paid", "WAIT": "true"}
+    assert everything.first().properties == {**row.properties, **of_system}  # type: ignore[union-attr]
     assert before < row.born_timestamp.replace(tzinfo=UTC) <= row.store_timestamp.replace(tzinfo=UTC)
     assert row.born_host.startswith("127.0.0.1:")
     assert row.reconsume_times == 0

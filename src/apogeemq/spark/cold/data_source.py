@@ -38,7 +38,8 @@ class StoreDataSource(DataSource):
         return spark_schema(ScanOptions.read(self.options).columns, _MAY_BE_NULL)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return StoreReader(ScanOptions.read(self.options), arrow_schema(schema, _MAY_BE_NULL))
+        options = ScanOptions.read(self.options)
+        return StoreReader(options, arrow_schema(schema, _MAY_BE_NULL, all_properties=options.all_properties))
 
 
 class StorePartition(InputPartition):

@@ -122,7 +122,8 @@ class LogRows:
             "broker": lambda: pa.nulls(len(heads), pa.string()),
             "queue_id": lambda: pa.array(heads.int32("queue_id")),
         }
-        rest = pa.schema([field for field in self._schema if field.name not in _OF_QUEUE])
+        own = [field for field in self._schema if field.name not in _OF_QUEUE]
+        rest = pa.schema(own, self._schema.metadata)
         span = OffsetRange("", "", 0, *_EVERY_OFFSET)
         others = UsualRows(heads, [span], np.array([len(heads)]), table).batch(rest)
         columns = [of_queue[name]() if name in of_queue else others.column(name) for name in self._schema.names]

@@ -12,8 +12,19 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from apogeemq.spark.reading.binary_fields import Indices, fields_of, flags, indices, spaced
+from apogeemq.spark.reading.binary_fields import (
+    Indices,
+    equally_long,
+    fields_of,
+    flags,
+    indices,
+    numbers,
+    repeated,
+    spaced,
+)
+from apogeemq.spark.reading.carried_properties import OF_COLUMNS, WAIT, WAITS
 
 Mask = npt.NDArray[np.bool_]
 Octets = npt.NDArray[np.uint8]
@@ -21,45 +32,136 @@ Octets = npt.NDArray[np.uint8]
 _NAME_END: Final = 1
 _VALUE_END: Final = 2
 _PARTS: Final = 4  # of an entry: name, separator, value, separator
+_NOT_ASCII: Final = 0x80
 _MAX_EVEN_NAMES: Final = 64  # looked at one by one
+_NO_TEXTS: Final = pa.array([], pa.string())
 _MAX_CELLS: Final = 4_000_000  # records times names; beyond, entries are sorted rather than put in a table
 
 
-class PropertyTable:
-    """`names` and `values` of all entries that count, in the order of records; those of record i are the ones from
-    `offsets[i]` to `offsets[i + 1]`."""
+class Entries(NamedTuple):
+    """`names` and `values` in the order of records; those of record i are the ones from `offsets[i]` to
+    `offsets[i + 1]`."""
 
-    def __init__(self, names: Any, values: Any, offsets: npt.NDArray[np.int32]) -> None:
-        self.names, self.values, self.offsets = names, values, offsets
-        self.count = len(offsets) - 1
+    names: Any
+    values: Any
+    offsets: npt.NDArray[np.int32]
+
+    def only(self, wanted: Mask) -> Entries:
+        kept_before = np.concatenate((np.zeros(1, np.int32), np.cumsum(wanted, dtype=np.int32)))
+        kept = flags(wanted)
+        return Entries(self.names.filter(kept), self.values.filter(kept), kept_before[self.offsets])
+
+
+class PropertyTable:
+    def __init__(self, count: int) -> None:
+        self.count = count
 
     def value_of(self, name: str) -> Any:
         """Of every record; null where it has none."""
         raise NotImplementedError
 
+    def entries(self, *, has_all: bool) -> Entries:
+        """Those that count: all of them, or those that are carried."""
+        raise NotImplementedError
+
 
 class _EvenTable(PropertyTable):
-    """Every record has the same names in the same order, as those of one producer do."""
+    """Every record has the same names in the same order, as those of one producer do. `values` are those of the first
+    record, then those of the second …"""
 
-    def __init__(self, names: list[bytes], values: Any, count: int) -> None:
-        self._places = {name.decode(): place for place, name in enumerate(names)}
-        self._width = len(names)
-        lengths = np.tile(np.array([len(name) for name in names], np.int32), count)
-        borders = np.concatenate((np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)))
-        octets = pa.py_buffer(b"".join(names) * count)
-        repeated = pa.Array.from_buffers(pa.string(), len(lengths), [None, pa.py_buffer(borders), octets])
-        super().__init__(repeated, values, np.arange(count + 1, dtype=np.int32) * np.int32(self._width))
+    def __init__(self, names: list[str], values: Any, count: int) -> None:
+        super().__init__(count)
+        self._names = names
+        self._values = values
 
     def value_of(self, name: str) -> Any:
-        place = self._places.get(name)
-        if place is None:
-            return pa.nulls(self.count, pa.string())
-        return self.values.take(indices(np.arange(place, len(self.values), self._width)))
+        return self._column(self._names.index(name)) if name in self._names else pa.nulls(self.count, pa.string())
+
+    def _column(self, place: int) -> Any:
+        return self._values.take(numbers(np.arange(place, len(self._values), len(self._names)), pa.int64()))
+
+    def _all_values(self) -> Any:
+        return self._values
+
+    def entries(self, *, has_all: bool) -> Entries:
+        if has_all:
+            return self._entries(list(range(len(self._names))))
+        kept = [place for place, name in enumerate(self._names) if name not in OF_COLUMNS]
+        waits = self._who_waits() if WAIT in self._names else None
+        if waits is None or not waits.any():
+            return self._entries(kept)
+        place = self._names.index(WAIT)
+        if waits.all():
+            return self._entries([one for one in kept if one != place])
+        is_kept = np.ones((self.count, len(kept)), np.bool_)
+        is_kept[:, kept.index(place)] = ~waits
+        return self._entries(kept).only(is_kept.ravel())
+
+    def _who_waits(self) -> Mask:
+        waits: Mask = pc.equal(self.value_of(WAIT), WAITS).to_numpy(zero_copy_only=False)
+        return waits
+
+    def _entries(self, places: list[int]) -> Entries:
+        width = len(places)
+        offsets = np.arange(self.count + 1, dtype=np.int32) * np.int32(width)
+        if not width:
+            return Entries(_NO_TEXTS, _NO_TEXTS, offsets)
+        texts = [self._names[place].encode() for place in places]
+        lengths = np.tile(np.array(list(map(len, texts)), np.int32), self.count)
+        borders = np.concatenate((np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)))
+        octets = pa.py_buffer(b"".join(texts) * self.count)
+        names = pa.Array.from_buffers(pa.string(), len(lengths), [None, pa.py_buffer(borders), octets])
+        return Entries(names, self._values_at(places), offsets)
+
+    def _values_at(self, places: list[int]) -> Any:
+        """Those of the first record, then those of the second …"""
+        if len(places) == len(self._names):
+            return self._all_values()
+        columns = [self._column(place) for place in places]
+        return columns[0] if len(columns) == 1 else _interleaved(columns)
+
+
+class _UniformTable(_EvenTable):
+    """Every record's properties are of the same length, with names and separators at the same places: what differs are
+    values of equal length, as ids have. `parts` says where the values are within `texts`, which has a row for each."""
+
+    def __init__(self, names: list[str], texts: Octets, parts: list[tuple[int, int]], is_same: Mask) -> None:
+        super().__init__(names, None, len(texts))
+        self._texts = texts
+        self._parts = parts
+        self._is_same = is_same  # by column of the texts
+
+    def _column(self, place: int) -> Any:
+        text = self._text_of_all(place)
+        if text is not None:
+            return repeated(text, self.count)
+        start, end = self._parts[place]
+        return equally_long(self._texts, start, self._texts.shape[1], end - start, self.count, pa.string())
+
+    def _text_of_all(self, place: int) -> str | None:
+        """None where records differ."""
+        start, end = self._parts[place]
+        is_same = self._is_same[start:end].all()
+        return self._texts[0, start:end].tobytes().decode() if is_same else None
+
+    def _who_waits(self) -> Mask:
+        text = self._text_of_all(self._names.index(WAIT))
+        return np.full(self.count, text == WAITS) if text is not None else super()._who_waits()
+
+    def _all_values(self) -> Any:
+        return _interleaved([self._column(place) for place in range(len(self._parts))])
+
+
+def _interleaved(columns: list[Any]) -> Any:
+    count = len(columns[0])
+    order = np.arange(count * len(columns)).reshape(len(columns), count).T.ravel()
+    return pa.concat_arrays(columns).take(numbers(order, pa.int64()))
 
 
 class _UnevenTable(PropertyTable):
     def __init__(self, names: Any, values: Any, offsets: npt.NDArray[np.int32]) -> None:
-        super().__init__(names, values, offsets)
+        super().__init__(len(offsets) - 1)
+        self._all = Entries(names, values, offsets)
         encoded = names.dictionary_encode()
         self._codes: dict[str, int] = {name: code for code, name in enumerate(encoded.dictionary.to_pylist())}
         self._code_of_entry: npt.NDArray[np.int32] = encoded.indices.to_numpy()
@@ -68,17 +170,27 @@ class _UnevenTable(PropertyTable):
         if not is_last.all():
             self._keep(is_last)
 
+    def entries(self, *, has_all: bool) -> Entries:
+        if has_all:
+            return self._all
+        left_out = [code for name, code in self._codes.items() if name in OF_COLUMNS]
+        is_carried = ~np.isin(self._code_of_entry, left_out)
+        if WAIT in self._codes:
+            says_wait = self._code_of_entry == self._codes[WAIT]
+            is_carried &= ~(says_wait & pc.equal(self._all.values, WAITS).to_numpy(zero_copy_only=False))
+        return self._all.only(is_carried)
+
     def value_of(self, name: str) -> Any:
         places = np.full(self.count, -1)
         code = self._codes.get(name)
         if code is not None:
             entries = np.flatnonzero(self._code_of_entry == code)
             places[self._record_of_entry[entries]] = entries
-        return self.values.take(indices(places))
+        return self._all.values.take(indices(places))
 
     def _is_last(self) -> Mask:
         """Of the entries of one record with the same name."""
-        width, entries = len(self._codes), np.arange(len(self.names))
+        width, entries = len(self._codes), np.arange(len(self._all.names))
         cells = self._record_of_entry * width + self._code_of_entry
         if self.count * width <= _MAX_CELLS:
             last = np.empty(self.count * width, np.int64)
@@ -91,9 +203,7 @@ class _UnevenTable(PropertyTable):
         return is_last
 
     def _keep(self, wanted: Mask) -> None:
-        kept_before = np.concatenate((np.zeros(1, np.int32), np.cumsum(wanted, dtype=np.int32)))
-        self.offsets = kept_before[self.offsets]
-        self.names, self.values = self.names.filter(flags(wanted)), self.values.filter(flags(wanted))
+        self._all = self._all.only(wanted)
         self._code_of_entry = self._code_of_entry[wanted]
         self._record_of_entry = self._record_of_entry[wanted]
 
@@ -108,6 +218,9 @@ class _Separators(NamedTuple):
 
 def property_table(data: Any, starts: Indices, ends: Indices) -> PropertyTable | Mask:
     """From where the properties of each record lie in a buffer; or which records must be read one by one."""
+    uniform = _uniform_table(data, starts, ends)
+    if uniform is not None:
+        return uniform
     texts = fields_of(data, starts, ends, pa.binary())
     try:
         texts.cast(pa.string())
@@ -116,8 +229,7 @@ def property_table(data: Any, starts: Indices, ends: Indices) -> PropertyTable |
         return is_bad if is_bad.any() else ~is_bad
     _, border_buffer, octet_buffer = texts.buffers()
     if octet_buffer is None or not len(texts) or not octet_buffer.size:
-        nothing = pa.array([], pa.string())
-        return _UnevenTable(nothing, nothing, np.zeros(len(texts) + 1, np.int32))
+        return _UnevenTable(_NO_TEXTS, _NO_TEXTS, np.zeros(len(texts) + 1, np.int32))
     borders = np.frombuffer(border_buffer, np.int32, len(texts) + 1)
     octets = np.frombuffer(octet_buffer, np.uint8, borders[-1])
     separators = _separators(octets, borders)
@@ -125,6 +237,36 @@ def property_table(data: Any, starts: Indices, ends: Indices) -> PropertyTable |
     if len(separators.at) % 2 or (names_end != _NAME_END).any() or (values_end != _VALUE_END).any():
         return _irregular(separators, borders)
     return _table(octet_buffer, separators, borders)
+
+
+def _uniform_table(data: Any, starts: Indices, ends: Indices) -> PropertyTable | None:
+    """None when the texts differ in more than values of equal length, or are not plain ASCII."""
+    count = len(starts)
+    width = int(ends[0] - starts[0]) if count else 0
+    if not width or ((ends - starts) != width).any():
+        return None
+    every_byte: npt.NDArray[Any] = np.ndarray((data.size - width + 1,), f"V{width}", data, strides=(1,))
+    texts = every_byte[starts].view(np.uint8).reshape(count, width)
+    first = texts[0]
+    is_same: Mask = np.bitwise_or.reduce(texts ^ first, axis=0) == 0
+    ends_at = np.flatnonzero(first <= _VALUE_END).tolist()
+    if len(ends_at) % 2 or ends_at[-1] != width - 1 or not is_same[ends_at].all():
+        return None
+    names: list[str] = []
+    parts: list[tuple[int, int]] = []
+    start = 0
+    for name_end, value_end in zip(ends_at[0::2], ends_at[1::2], strict=True):
+        is_whole = name_end > start and value_end > name_end + 1 and is_same[start:name_end].all()
+        if not is_whole or (first[name_end], first[value_end]) != (_NAME_END, _VALUE_END):
+            return None
+        names.append(first[start:name_end].tobytes().decode("latin-1"))
+        parts.append((name_end + 1, value_end))
+        start = value_end + 1
+    is_plain = np.bitwise_or.reduce(texts, axis=None) < _NOT_ASCII
+    has_no_other_end = np.minimum.reduce(texts, axis=0)[~is_same] > _VALUE_END
+    if not is_plain or not has_no_other_end.all() or len(set(names)) < len(names):
+        return None
+    return _UniformTable(names, texts, parts, is_same)
 
 
 def _is_text(octets: bytes) -> bool:
@@ -205,4 +347,5 @@ def _even_table(octets: Any, names: list[bytes], starts: Indices, ends: Indices,
     kept = [place for place, name in enumerate(names) if name not in names[place + 1 :]]
     if len(kept) < width:
         starts, ends = (edges.reshape(count, width)[:, kept].ravel() for edges in (starts, ends))
-    return _EvenTable([names[place] for place in kept], fields_of(octets, starts, ends, pa.string()), count)
+    values = fields_of(octets, starts, ends, pa.string())
+    return _EvenTable([names[place].decode() for place in kept], values, count)

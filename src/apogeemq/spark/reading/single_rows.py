@@ -22,6 +22,7 @@ from apogeemq.model.properties import KEY_SEPARATOR, decode_properties
 from apogeemq.protocol.batch import decode_batch
 from apogeemq.protocol.compression import decompress
 from apogeemq.protocol.record import Record, decode_record
+from apogeemq.spark.reading.carried_properties import has_all_properties, is_carried
 from apogeemq.spark.source.ranges import OffsetRange
 from apogeemq.transport.addresses import format_address
 
@@ -117,7 +118,7 @@ _VALUES: Final[dict[str, Callable[[Row], Any]]] = {
     "msg_id": lambda row: row.message_id,
     "keys": lambda row: row.keys,
     "tags": lambda row: row.tags,
-    "properties": lambda row: list(row.properties.items()),
+    "properties": lambda row: [entry for entry in row.properties.items() if is_carried(*entry)],
     "body": lambda row: row.record.body,
     "born_timestamp": lambda row: _microseconds(row.record.born_time),
     "store_timestamp": lambda row: _microseconds(row.record.store_time),
@@ -128,5 +129,8 @@ _VALUES: Final[dict[str, Callable[[Row], Any]]] = {
 
 
 def batch_of_rows(rows: Sequence[Row], schema: Any) -> Any:
-    columns = [pa.array([_VALUES[field.name](row) for row in rows], field.type) for field in schema]
+    values = _VALUES
+    if has_all_properties(schema):
+        values = {**_VALUES, "properties": lambda row: list(row.properties.items())}
+    columns = [pa.array([values[field.name](row) for row in rows], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from apogeemq.model import properties as names
 from apogeemq.model.properties import KEY_SEPARATOR
-from apogeemq.spark.reading.binary_fields import Indices, fields_of, in_hex, numbers, repeated
+from apogeemq.spark.reading.binary_fields import Indices, equally_long, fields_of, in_hex, numbers, repeated
+from apogeemq.spark.reading.carried_properties import has_all_properties
 from apogeemq.spark.reading.property_table import PropertyTable
 from apogeemq.spark.reading.record_heads import RecordHeads
 from apogeemq.spark.reading.single_rows import MAX_TIME_MS, host_text
@@ -40,8 +41,10 @@ class UsualRows:
         self._spans = spans
         self._counts = counts
         self._table = table
+        self._has_all_properties = False
 
     def batch(self, schema: Any) -> Any:
+        self._has_all_properties = has_all_properties(schema)
         return pa.RecordBatch.from_arrays([_COLUMNS[field.name](self, field.type) for field in schema], schema=schema)
 
     @property
@@ -76,20 +79,26 @@ class UsualRows:
         return numbers(times_ms * _US_PER_MS, kind)
 
     def _born_host(self, kind: Any) -> Any:
-        hosts = np.ascontiguousarray(self._heads.heads["born_host"])
-        encoded = numbers(hosts.view(np.uint64), pa.uint64()).dictionary_encode()
+        hosts = np.ascontiguousarray(self._heads.heads["born_host"]).view(np.uint64)
+        if len(hosts) and (hosts == hosts[0]).all():
+            return repeated(host_text(hosts[0].tobytes()), len(hosts))
+        encoded = numbers(hosts, pa.uint64()).dictionary_encode()
         texts = [host_text(host.tobytes()) for host in encoded.dictionary.to_numpy()]
         return pa.array(texts, kind).take(encoded.indices)
 
     def _body(self, kind: Any) -> Any:
         heads = self._heads
-        return fields_of(heads.data, heads.body_starts, heads.topic_starts, kind)
+        starts, ends = heads.body_starts, heads.topic_starts
+        length, step = (int(ends[0] - starts[0]), int(starts[1] - starts[0])) if len(heads) > 1 else (0, 0)
+        if length and (ends - starts == length).all() and (np.diff(starts) == step).all():
+            return equally_long(heads.data, int(starts[0]), step, length, len(heads), kind)
+        return fields_of(heads.data, starts, ends, kind)
 
     # -- of the properties -----------------------------------------------------------------------------------
 
     def _properties(self, kind: Any) -> Any:
-        table = self.table
-        return pa.MapArray.from_arrays(numbers(table.offsets, pa.int32()), table.names, table.values, kind)
+        texts, values, offsets = self.table.entries(has_all=self._has_all_properties)
+        return pa.MapArray.from_arrays(numbers(offsets, pa.int32()), texts, values, kind)
 
     def _keys(self, kind: Any) -> Any:
         texts = self.table.value_of(names.KEYS)

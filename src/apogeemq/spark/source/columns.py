@@ -24,6 +24,14 @@ ALL_COLUMNS: Final = (
 )
 
 
+_SOME, _NONE, _ALL = _PROPERTIES = ("true", "false", "all")
+
+
+def has_all_properties(options: OptionReader) -> bool:
+    """Whether also those that have columns of their own."""
+    return options.choice("includeProperties", _PROPERTIES, None) == _ALL
+
+
 def chosen_columns(options: OptionReader) -> tuple[str, ...]:
     """Those of `columns`, in that order, else all; less what `includeBody` and `includeProperties` leave out."""
     named = options.names("columns", None)
@@ -31,12 +39,16 @@ def chosen_columns(options: OptionReader) -> tuple[str, ...]:
     if unknown:
         raise wrong("columns", ",".join(unknown), f"some of {', '.join(ALL_COLUMNS)}")
     columns = named or ALL_COLUMNS
-    for option, column in (("includeBody", "body"), ("includeProperties", "properties")):
-        is_included = options.flag(option, None)
+    asked = options.choice("includeProperties", _PROPERTIES, None)
+    has_properties = None if asked is None else asked != _NONE
+    for option, column, is_included in (
+        ("includeBody", "body", options.flag("includeBody", None)),
+        ("includeProperties", "properties", has_properties),
+    ):
         if is_included is False and named is not None and column in named:
             raise wrong(option, "false", f"true, because columns names {column}")
         if is_included is True and column not in columns:
-            raise wrong(option, "true", f"false, because columns does not name {column}")
+            raise wrong(option, options.text(option, "true"), f"false, because columns does not name {column}")
         if is_included is False:
             columns = tuple(name for name in columns if name != column)
     return columns

@@ -28,10 +28,12 @@ class RocketMQDataSource(DataSource):
         return spark_schema(ReadOptions.read(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(ReadOptions.read(self.options), arrow_schema(schema))
+        options = ReadOptions.read(self.options)
+        return BatchReader(options, arrow_schema(schema, all_properties=options.all_properties))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return StreamReader(ReadOptions.read(self.options), arrow_schema(schema))
+        options = ReadOptions.read(self.options)
+        return StreamReader(options, arrow_schema(schema, all_properties=options.all_properties))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from apogeemq.spark.sink.writer import RocketMQArrowWriter

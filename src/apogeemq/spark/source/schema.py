@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 )
 
 from apogeemq.errors import ConfigError
+from apogeemq.spark.reading.carried_properties import with_all_properties
 from apogeemq.spark.source.columns import ALL_COLUMNS
 
 # Spark takes a fifth less time for a row where it knows that there is no null.
@@ -49,7 +50,9 @@ def spark_schema(columns: Sequence[str] = ALL_COLUMNS, may_be_null: Collection[s
     return StructType([StructField(name, _TYPES[name], name in may_be_null) for name in columns])
 
 
-def arrow_schema(schema: StructType, may_be_null: Collection[str] = MAY_BE_NULL) -> pa.Schema:
+def arrow_schema(
+    schema: StructType, may_be_null: Collection[str] = MAY_BE_NULL, *, all_properties: bool = False
+) -> pa.Schema:
     """As Spark expects the batches of a schema, which somebody may have written down. ConfigError for columns there are
     not."""
     for field in schema.fields:
@@ -63,4 +66,5 @@ def arrow_schema(schema: StructType, may_be_null: Collection[str] = MAY_BE_NULL)
             )
         if field.name in may_be_null and not field.nullable:
             raise ConfigError(f"column {field.name} may be null: leave out its NOT NULL")
-    return to_arrow_schema(schema, timezone="UTC")
+    found = to_arrow_schema(schema, timezone="UTC")
+    return with_all_properties(found) if all_properties else found

@@ -24,7 +24,7 @@ def moment(time_ms: int) -> datetime:
 
 def test_every_column_says_what_was_stored(filled: Filled) -> None:
     filled.put("Orders", 7, queue_id=3)
-    assert scan(filled.root, brokerName="broker-a") == [
+    assert scan(filled.root, brokerName="broker-a", includeProperties="all") == [
         {
             "topic": "Orders",
             "broker": "broker-a",
@@ -44,6 +44,14 @@ def test_every_column_says_what_was_stored(filled: Filled) -> None:
     ]
     (row,) = scan(filled.root)
     assert row["broker"] is None
+
+
+@pytest.mark.parametrize("count", [1, FEW_RECORDS + 1])
+def test_properties_that_have_columns_are_not_given_twice(filled: Filled, count: int) -> None:
+    for number in range(count):
+        filled.put("Orders", number)
+    found = scan(filled.root)
+    assert [(row["msg_id"], row["properties"]) for row in found] == [(f"U{number}", []) for number in range(count)]
 
 
 def test_every_message_of_every_file_comes_once_and_in_order(filled: Filled) -> None:

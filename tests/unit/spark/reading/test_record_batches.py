@@ -21,6 +21,7 @@ from apogeemq.spark.source.schema import arrow_schema, spark_schema
 from tests.unit.spark.reading.stored import BATCH, Stored, rows_in, rows_of, span, stored_from
 
 SCHEMA = arrow_schema(spark_schema())
+WITH_ALL_PROPERTIES = arrow_schema(spark_schema(), all_properties=True)
 PLENTY = 3 * FEW_RECORDS
 
 
@@ -36,9 +37,19 @@ def all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def decoded(*pulls: Pulled, **more: Any) -> list[dict[str, Any]]:
-    batch = decode(pulls, SCHEMA, **more).batch
+    """With all properties. Without being told to, those are left out that say nothing new, and nothing else."""
+    batch = decode(pulls, WITH_ALL_PROPERTIES, **more).batch
     assert batch.schema.equals(SCHEMA)
-    return rows_in(batch)
+    rows = rows_in(batch)
+    assert rows_in(decode(pulls, SCHEMA, **more).batch) == [
+        {**row, "properties": new_in(row["properties"])} for row in rows
+    ]
+    return rows
+
+
+def new_in(properties: dict[str, str]) -> dict[str, str]:
+    of_columns = {name: properties.get(name) for name in ("UNIQ_KEY", "KEYS", "TAGS")}
+    return dict(properties.items() - {**of_columns, "WAIT": "true"}.items())
 
 
 def one_pull(*messages: Stored, first: int = 0) -> Pulled:
@@ -92,10 +103,12 @@ def test_all_at_once_is_as_one_by_one(stored: list[Stored], start: int, end: int
         assert decoded(*pulls) == expected(*pulls)
 
 
-names_alike = some.lists(some.sampled_from(("KEYS", "TAGS", "UNIQ_KEY", "a", "b", "é")), min_size=1, max_size=5)
+known_names = some.sampled_from(("KEYS", "TAGS", "UNIQ_KEY", "WAIT", "a", "b", "é"))
+names_alike = some.lists(known_names, min_size=1, max_size=5)
+values = some.lists(words | some.just("true"), min_size=5, max_size=5)
 
 
-@given(names_alike, some.lists(some.lists(words, min_size=5, max_size=5), min_size=1, max_size=8), some.data())
+@given(names_alike, some.lists(values, min_size=1, max_size=8), some.data())
 def test_records_with_the_same_names(names: list[str], values: list[list[str]], data: some.DataObject) -> None:
     odd_one = data.draw(some.none() | some.tuples(some.integers(0, 7), some.sampled_from("ac")))
     stored = []
@@ -106,6 +119,37 @@ def test_records_with_the_same_names(names: list[str], values: list[list[str]], 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_batches, "FEW_RECORDS", 0)
         assert decoded(one_pull(*stored)) == expected(one_pull(*stored))
+
+
+@given(names_alike, some.lists(some.integers(0, 4), min_size=5, max_size=5), some.integers(2, 6), some.data())
+def test_records_that_differ_in_values_of_equal_length(
+    names: list[str], lengths: list[int], count: int, data: some.DataObject
+) -> None:
+    texts = [some.text("rue", min_size=length, max_size=length) | some.just("true"[:length]) for length in lengths]
+    entries = [
+        "".join(f"{name}\x01{data.draw(text)}\x02" for name, text in zip(names, texts, strict=False)).encode()
+        for _ in range(count)
+    ]
+    spoilt = data.draw(some.none() | some.tuples(some.integers(0, count - 1), some.integers(0, 99)))
+    if spoilt is not None and (victim := bytearray(entries[spoilt[0]])):
+        victim[spoilt[1] % len(victim)] = data.draw(some.sampled_from(b"\x00\x01\x02x\xff"))
+        entries[spoilt[0]] = bytes(victim)
+    stored = [Stored(properties=one) for one in entries]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_batches, "FEW_RECORDS", 0)
+        assert decoded(one_pull(*stored)) == expected(one_pull(*stored))
+
+
+@pytest.mark.usefixtures("all_at_once")
+def test_records_of_one_layout_are_not_searched_for_separators(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(property_table, "_separators", None)
+    entries = [
+        b"KEYS\x01k%03d\x02WAIT\x01true\x02own\x01%03d\x02other\x01x\x02" % (number, number) for number in range(9)
+    ]
+    stored = [Stored(b"%d" % number, properties=one) for number, one in enumerate(entries)]
+    rows = decoded(one_pull(*stored))
+    assert rows == expected(one_pull(*stored))
+    assert rows[7]["properties"] == {"KEYS": "k007", "WAIT": "true", "own": "007", "other": "x"}
 
 
 @given(
@@ -305,7 +349,7 @@ def test_the_tags_themselves_are_compared() -> None:
 @pytest.mark.parametrize("column", ALL_COLUMNS)
 def test_each_column_alone(column: str) -> None:
     pull = one_pull(*[Stored(b"%d" % number) for number in range(4)])
-    schema = arrow_schema(spark_schema((column,)))
+    schema = arrow_schema(spark_schema((column,)), all_properties=True)
     batch = decode([pull], schema).batch
     assert batch.schema.equals(schema)
     assert rows_in(batch) == [{column: row[column]} for row in expected(pull)]

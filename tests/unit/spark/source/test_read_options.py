@@ -214,6 +214,9 @@ def test_columns() -> None:
     assert "body" not in read(includeBody="false").columns
     assert len(read(includeBody="false", includeProperties="false").columns) == len(ALL_COLUMNS) - 2
     assert read(includeBody="true").columns == ALL_COLUMNS
+    assert (read(includeProperties="all").columns, read(includeProperties="All").all_properties) == (ALL_COLUMNS, True)
+    assert not read().all_properties
+    assert not read(includeProperties="true").all_properties
 
 
 @pytest.mark.parametrize(
