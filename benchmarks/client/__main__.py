@@ -46,6 +46,8 @@ round.
 - *n in flight*: n loops, each of which sends one message and waits for its answer. *Automatic batches*: the program
   hands message after message to the client, which puts them together (up to 32 KiB or 10 ms); every answer is looked
   at. The two other Python clients of RocketMQ cannot do that.
+- *Without await*: `apogeemq.blocking`, of which a thread that waits for its message sends it itself, on a connection of
+  its own. With one message in flight, `rocketmq`, which blocks, is held against that.
 - *Ready-encoded frames, no client*: one frame after the other on a blocking socket, each when the last was answered.
   With one message in flight no client can send faster than that to this broker on this machine, whatever the target.
 - aiokafka always puts what waits at the same moment into one batch, also in the cases of n in flight, where each of our

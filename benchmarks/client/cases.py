@@ -8,6 +8,7 @@ from benchmarks.client.clients import Result
 from benchmarks.client.contenders import (
     ALONE,
     BARE,
+    BLOCKING,
     BODY_SIZE,
     CPP,
     FILLED_TOPIC,
@@ -33,14 +34,16 @@ _TITLES = {"apache": "Apache's broker", "ours": "our broker"}
 
 
 def sends(contenders: Contenders, settings: Settings, say: Say, *, broker: BrokerKind, in_flight: int) -> Iterator[Row]:
-    """Each message acknowledged before the next of its line is sent; `in_flight` such lines.
+    """Each message acknowledged before the next of its line is sent; `in_flight` such lines. With one of them our
+    client without `await` is measured, too; clients that block are held against that.
 
     Where there are several, aiokafka puts those of a moment into one batch. `joined_sends` stands beside that; here
     aiokafka is for interest."""
     case = f"send, {in_flight} in flight, {_TITLES[broker]}"
     job = Job("send", SEND_TOPIC, size=BODY_SIZE, in_flight=in_flight)
     if in_flight == 1:
-        yield from _compared(contenders, settings, say, broker, case, job, also=(BARE,), for_interest=(BARE,))
+        also, for_interest = (BARE, BLOCKING), (BARE, CPP)
+        yield from _compared(contenders, settings, say, broker, case, job, also=also, for_interest=for_interest)
     elif broker == "ours":
         yield from _compared(contenders, settings, say, broker, case, job)
     else:
@@ -83,17 +86,22 @@ def _compared(
     found: dict[str, list[Result]] = {name: [] for name in names}
     for name in names:
         say(f"{case}: {name} warms up")
-        contenders.run(broker, name, job._replace(seconds=settings.warm_up_s if name == JAVA else 0.5))
+        is_cold = name == JAVA or contenders.is_new(broker, name)  # then the servers behind it are, too
+        contenders.run(broker, name, job._replace(seconds=settings.warm_up_s if is_cold else 0.5))
     for number in range(settings.rounds):
         say(f"{case}: round {number + 1} of {settings.rounds}")
         for name in names if number % 2 == 0 else names[::-1]:
             result = contenders.run(broker, name, job._replace(seconds=settings.seconds))
             if result is not None:
                 found[name].append(result)
-    ours = found.pop(OURS)
+    ours, blocking = found.pop(OURS), found.pop(BLOCKING, None)
     for name, results in found.items():
         if len(results) == len(ours):
             yield from _rows(case, name, ours, results, {} if name in for_interest else _targets(name))
+    for name in (JAVA, CPP, BARE) if blocking else ():
+        if len(found[name]) == len(blocking or ()):
+            title = case.replace(",", " without await,", 1)
+            yield from _rows(title, name, blocking or [], found[name], {} if name == BARE else _targets(name))
 
 
 def _rows(case: str, name: str, ours: list[Result], theirs: list[Result], targets: dict[str, Target]) -> Iterator[Row]:

@@ -69,6 +69,12 @@ def ours(server: str, work_dir: Path, *, loop: str = "uvloop") -> Client:
     return Client("ours", _python(sys.executable, "apogee", server, loop), work_dir=work_dir, python_path=python_path)
 
 
+def ours_blocking(server: str, work_dir: Path) -> Client:
+    python_path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(_ROOT))))
+    command = _python(sys.executable, "apogee_blocking", server)
+    return Client("ours-blocking", command, work_dir=work_dir, python_path=python_path)
+
+
 def bare(broker: str, work_dir: Path) -> Client:
     return Client("bare", _python(sys.executable, "bare", broker), work_dir=work_dir, python_path=str(_ROOT))
 

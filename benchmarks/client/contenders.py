@@ -25,6 +25,7 @@ BROKERS: tuple[BrokerKind, BrokerKind] = ("apache", "ours")
 OURS, JAVA, CPP, GRPC, KAFKA = "ours", "Java", "rocketmq (C++)", "rocketmq-python-client", "aiokafka"
 ALONE = "aiokafka, one message a batch"
 BARE = "ready-encoded frames, no client"
+BLOCKING = "ours, without await"
 PYTHON_ROCKETMQ = (CPP, GRPC)
 SEND_TOPIC, FILLED_TOPIC = "bench-send", "bench-filled"
 BODY_SIZE = 128
@@ -60,6 +61,10 @@ class Contenders:
         """Kafka's client has a broker of its own kind, and is measured beside Apache's."""
         return (OURS, JAVA, CPP, GRPC, KAFKA) if broker == "apache" else (OURS, JAVA, CPP)
 
+    def is_new(self, broker: BrokerKind, name: str) -> bool:
+        """Whether it has done nothing yet."""
+        return name not in self._made[broker]
+
     def client(self, broker: BrokerKind, name: str) -> Client | None:
         made = self._made[broker]
         if name not in made:
@@ -91,7 +96,7 @@ class Contenders:
     # -- servers ---------------------------------------------------------------------------------------------
 
     def _make(self, broker: BrokerKind, name: str) -> Client:
-        folder = self._folder / f"{broker}-{name.split()[0]}-client"
+        folder = self._folder / f"{broker}-{name.replace(' ', '-')}-client"
         if name == KAFKA:
             kafka = self._stack.enter_context(servers.Kafka(work_dir=self._folder / "kafka"))
             client = clients.foreign("aiokafka", "kafka", kafka.address, folder)
@@ -107,6 +112,7 @@ class Contenders:
             OURS: lambda: clients.ours(name_server, folder),
             JAVA: lambda: clients.java(name_server, folder),
             CPP: lambda: clients.foreign("rocketmq", "rocketmq_cpp", name_server, folder),
+            BLOCKING: lambda: clients.ours_blocking(name_server, folder),
             BARE: lambda: clients.bare(f"127.0.0.1:{port}", folder),
         }
         return make[name]()

@@ -161,10 +161,14 @@ class BackgroundLoop:
     def closed(self, stop: Stop) -> None:
         self._open.discard(stop)
 
+    def has_caller(self) -> bool:
+        """Whether this thread may wait for the loop."""
+        return not self._is_ending and threading.get_ident() != self._thread.ident
+
     def _check_caller(self) -> None:
         if self._is_ending:
             raise WrongState(_ENDING)
-        if threading.current_thread() is self._thread:
+        if not self.has_caller():
             raise WrongState(
                 "a blocking call from the thread that would have to carry it out would wait for itself; "
                 "a function that chooses queues must not call clients"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
 from apogeemq import client as asynchronous
@@ -12,9 +12,22 @@ from apogeemq.blocking.queries import TopicQueries
 from apogeemq.blocking.twins import Leave
 from apogeemq.client.options import ClientOptions, ProducerOptions
 from apogeemq.client.producing.destinations import QueueSelector
+from apogeemq.client.producing.direct_sends import DirectSends
 from apogeemq.client.producing.outgoing import check
 from apogeemq.model.messages import Message, SendResult
 from apogeemq.model.queues import MessageQueue
+from apogeemq.transport.forking import release_in_children
+
+
+class _Sockets:
+    """Those that a forked child must not keep, as long as the producer is there."""
+
+    def __init__(self, direct: DirectSends) -> None:
+        self._direct = direct
+        release_in_children(self)
+
+    def descriptors(self) -> Iterable[int]:
+        return self._direct.descriptors()
 
 
 class Producer(TopicQueries):
@@ -35,10 +48,24 @@ class Producer(TopicQueries):
         self._producer = asynchronous.Producer(name_server, group, options=options, client=client)
         super().__init__(self._producer, self._producer)
         self._outbox = Outbox(self._producer.send_soon)
+        self._direct: DirectSends | None = None
+        self._sockets: _Sockets | None = None
 
     @property
     def options(self) -> ProducerOptions:
         return self._producer.options
+
+    def start(self) -> None:
+        """Connect and join. WrongState when it runs already or has ended, or its group is in use in this process."""
+        super().start()
+        try:
+            direct = self._ask(self._producer.direct_sends)
+            if direct is not None:
+                self._sockets = _Sockets(direct)
+                self._direct = direct
+        except BaseException:  # interrupted: nobody would know that it runs
+            self._begin(self._abandoned)
+            raise
 
     def send(
         self,
@@ -58,18 +85,19 @@ class Producer(TopicQueries):
         A `queue`, or a function that chooses one, is kept to: another broker is tried only where the choice is ours.
         The function must not call clients. Raises MessageIllegal, NoRoute, RemoteRefused, SendFailed.
         """
-        return self._call(
-            self._producer.send,
-            topic,
-            body,
-            tags=tags,
-            keys=keys,
-            properties=properties,
-            sharding_key=sharding_key,
-            delay_level=delay_level,
-            queue=queue,
-            timeout_seconds=timeout_seconds,
+        message = (
+            topic
+            if isinstance(topic, Message)
+            else Message(topic, body, tags, keys, properties or {}, sharding_key, delay_level)
         )
+        direct = self._direct
+        if direct is not None and queue is None and timeout_seconds is None and self._may_wait():
+            done = direct.send(message)
+            if isinstance(done, SendResult):
+                return done
+            if done is not None:
+                return self._call(self._producer.go_on, done)
+        return self._call(self._producer.send, message, queue=queue, timeout_seconds=timeout_seconds)
 
     def send_soon(self, message: Message) -> Future[SendResult]:
         """Send without waiting for the answer; the future given has the result or the error.
@@ -101,6 +129,8 @@ class Producer(TopicQueries):
             await asyncio.sleep(0)
 
     async def _ended(self, leave: Leave) -> None:
+        if self._direct is not None:
+            self._direct.close()
         try:
             await self._flush()
         finally:

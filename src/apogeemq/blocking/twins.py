@@ -99,6 +99,11 @@ class BlockingClient:
     def _is_running(self) -> bool:
         return self._background is not None and self._leaving is None and not self._is_of_parent
 
+    def _may_wait(self) -> bool:
+        """Whether it runs, and this thread is not the one that does the work."""
+        background = self._background
+        return background is not None and self._is_running and background.has_caller()
+
     def _home(self) -> BackgroundLoop:
         """WrongState in a child of the process it was started in."""
         if self._is_of_parent:

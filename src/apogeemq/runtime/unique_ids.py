@@ -28,6 +28,10 @@ class UniqueIds:
         self._count = number + 1
         return unique_id(self._start, number)
 
+    def others(self) -> UniqueIds:
+        """For another thread; each needs its own."""
+        return UniqueIds(self._address)
+
     def several(self, now_ms: int, count: int) -> list[str]:
         if now_ms != self._last_ms:
             self._start = self._start_of(now_ms)

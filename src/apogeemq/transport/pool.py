@@ -69,6 +69,10 @@ class ConnectionPool:
         self._is_closed = False
         release_in_children(self)
 
+    @property
+    def is_encrypted(self) -> bool:
+        return self._tls is not None
+
     # -- requests --------------------------------------------------------------------------------------------
 
     async def request(

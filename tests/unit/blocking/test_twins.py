@@ -16,7 +16,7 @@ from apogeemq.model.received import ReceivedMessage
 # What the client's own parts ask of each other is no program's business.
 MEMBERS = (ProducerMember, ConsumerMember, KnowsOffsets, TellsHowItIs, PushedConsumer)
 FOR_THE_CLIENT = {name for member in MEMBERS for name in vars(member)} - {"group"}
-FOR_THE_CLIENT |= {"settled_by", "unsettle"}
+FOR_THE_CLIENT |= {"settled_by", "unsettle", "direct_sends", "go_on", "run_target"}
 SPECIAL = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__", "__anext__": "__next__"}
 CLASSES = [name for name in client.__all__ if inspect.isclass(getattr(client, name))]
 MIRRORED = [name for name in CLASSES if any(map(inspect.iscoroutinefunction, vars(getattr(client, name)).values()))]

@@ -15,6 +15,7 @@ from apogeemq.client.options import ClientOptions, ProducerOptions
 from apogeemq.client.producing.accumulator import Accumulator, results_of_batch
 from apogeemq.client.producing.destinations import Destinations, QueueSelector, queue_without_namespace
 from apogeemq.client.producing.detector import Detector
+from apogeemq.client.producing.direct_sends import DirectSends, may_send_directly
 from apogeemq.client.producing.gathered import Gathered, gathered
 from apogeemq.client.producing.lingering import Lingering
 from apogeemq.client.producing.outgoing import (
@@ -29,7 +30,7 @@ from apogeemq.client.producing.outgoing import (
     prepared_batch,
 )
 from apogeemq.client.producing.queue_choice import LatencyFaults
-from apogeemq.client.producing.sending import Sending
+from apogeemq.client.producing.sending import Attempt, Sending
 from apogeemq.client.producing.window import Window
 from apogeemq.client.queries import TopicQueries
 from apogeemq.errors import ConfigError, WrongState
@@ -274,6 +275,15 @@ class Producer(TopicQueries):
         """Send and expect no answer: fast, and nobody knows whether it arrived."""
         outgoing, message = self._prepared(message)
         await self._running_sender.one_way(outgoing, message, queue, self._deadline(None))
+
+    def direct_sends(self) -> DirectSends | None:
+        """For a twin whose threads wait for their sends themselves; None where every send must be the loop's."""
+        instance = self._running
+        return DirectSends(instance, self.options, self.group) if may_send_directly(instance, self.options) else None
+
+    async def go_on(self, attempt: Attempt) -> SendResult:
+        """What has been tried directly was not simply a success."""
+        return await self._running_sender.go_on(attempt)
 
     def _prepared(self, message: Message) -> tuple[Outgoing, Message]:
         namespace, born_ms = self._client.namespace, now_ms()

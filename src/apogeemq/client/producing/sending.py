@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, NamedTuple
 
 from apogeemq.client.instance import ClientInstance
 from apogeemq.client.options import ProducerOptions
 from apogeemq.client.producing.destinations import Destinations, QueueSelector, queue_without_namespace
 from apogeemq.client.producing.outgoing import Outgoing
 from apogeemq.client.send_answers import SendAnswer, send_answer
-from apogeemq.errors import ApogeeError, RemoteRefused, SendFailed
+from apogeemq.errors import ApogeeError, ConnectionLost, RemoteRefused, SendFailed
 from apogeemq.model.messages import Message, SendResult, SendStatus
 from apogeemq.model.queues import MessageQueue
 from apogeemq.protocol.codes import ResponseCode
@@ -21,7 +21,7 @@ _STATUSES = {status.value: status for status in SendStatus}
 
 
 class Begun:
-    """A first attempt that is on its way."""
+    """A first attempt that is on its way, or has been."""
 
     __slots__ = ("address", "answer", "queue")
 
@@ -29,6 +29,18 @@ class Begun:
         self.queue = queue
         self.address = address
         self.answer = answer
+
+
+class Attempt(NamedTuple):
+    """A first attempt that is over: there is an answer, or an error."""
+
+    outgoing: Outgoing
+    message: Message
+    queue: MessageQueue
+    address: str
+    answer: Command | None
+    error: ApogeeError | None
+    seconds_left: float
 
 
 class Sending:
@@ -120,6 +132,18 @@ class Sending:
         outgoing.header.queue_id, outgoing.header.broker_name = chosen.queue_id, chosen.broker_name
         await self._instance.calls.send_one_way(destinations.address(chosen), outgoing.header, outgoing.body)
 
+    async def go_on(self, attempt: Attempt) -> SendResult:
+        """After a first attempt that somebody else has made, and that was not simply a success."""
+        answer: asyncio.Future[Command] = self._loop.create_future()
+        if attempt.answer is not None:
+            answer.set_result(attempt.answer)
+        else:
+            answer.set_exception(attempt.error or ConnectionLost(f"{attempt.address} did not answer"))
+            answer.exception()  # the route may be gone, and nobody ask for it
+        begun = Begun(attempt.queue, attempt.address, answer)
+        deadline = self._loop.time() + attempt.seconds_left
+        return await self.deliver(attempt.outgoing, attempt.message, None, deadline, begun)
+
     # -- until it is there -----------------------------------------------------------------------------------
 
     async def deliver(
@@ -203,16 +227,20 @@ class Sending:
         return self._result(outgoing, queue, sent)
 
     def _result(self, outgoing: Outgoing, queue: MessageQueue, sent: SendAnswer) -> SendResult:
-        if sent.queue_id != queue.queue_id:
-            queue = MessageQueue(queue.broker_name, sent.queue_id, queue.topic)
-        return SendResult(
-            _STATUSES[sent.code],
-            outgoing.unique_id,
-            sent.offset_ids,
-            queue_without_namespace(queue, self._namespace),
-            sent.queue_offset,
-            sent.transaction_id,
-        )
+        return send_result(outgoing, queue, sent, self._namespace)
+
+
+def send_result(outgoing: Outgoing, queue: MessageQueue, sent: SendAnswer, namespace: str = "") -> SendResult:
+    if sent.queue_id != queue.queue_id:
+        queue = MessageQueue(queue.broker_name, sent.queue_id, queue.topic)
+    return SendResult(
+        _STATUSES[sent.code],
+        outgoing.unique_id,
+        sent.offset_ids,
+        queue_without_namespace(queue, namespace),
+        sent.queue_offset,
+        sent.transaction_id,
+    )
 
 
 def _follow(result: asyncio.Future[SendResult], delivering: asyncio.Task[SendResult]) -> None:

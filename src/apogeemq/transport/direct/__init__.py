@@ -1,0 +1,1 @@
+"""Connections of threads that wait for their answers themselves."""
