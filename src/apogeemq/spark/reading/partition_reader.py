@@ -11,9 +11,10 @@ import pyarrow as pa
 from apogeemq.blocking.background import background_loop
 from apogeemq.errors import ApogeeError, DataLost, ProtocolError
 from apogeemq.filter.subscriptions import subscription_of
-from apogeemq.spark.cluster import cluster_of
+from apogeemq.spark.cluster import Cluster, cluster_of
 from apogeemq.spark.connection import Connection
 from apogeemq.spark.reading.chunks import Chunk, ChunkFeed
+from apogeemq.spark.reading.direct_pulls import DirectPulls
 from apogeemq.spark.reading.pulling import SlotPuller
 from apogeemq.spark.reading.record_batches import Decoded, decode
 from apogeemq.spark.reading.slots import PullSizes
@@ -39,19 +40,32 @@ def read_ranges(
     settle_worker()
     rule = LossRule(fails_on_data_loss)
     tags = subscription_of("", wanted.tags).tags_set or None
+    for chunk in _chunks(cluster_of(connection, group), ranges, wanted):
+        for loss in chunk.losses:
+            rule.report(loss)
+        decoded = _decoded(chunk, schema, tags, finds_missing=wanted.is_everything)
+        for gap in decoded.missing:
+            rule.report(DataLost(*gap, "the broker passed over them"))
+        if decoded.batch.num_rows:
+            yield decoded.batch
+
+
+def _chunks(cluster: Cluster, ranges: Sequence[OffsetRange], wanted: MessageFilter) -> Iterator[Chunk]:
+    """Long ranges of which everything is wanted are read directly, as far as all goes well; the others, and what is
+    left of those, by the loop, which knows what to do when it does not."""
     sizes = PullSizes(is_filtered=not wanted.is_everything)
-    feed = ChunkFeed(SlotPuller(cluster_of(connection, group), wanted, sizes), ranges, sizes)
+    rest = list(ranges)
+    if wanted.is_everything:
+        direct = DirectPulls(cluster, sizes)
+        rest = []
+        for one in ranges:
+            rest.append((yield from direct.read(one)))
+    feed = ChunkFeed(SlotPuller(cluster, wanted, sizes), [one for one in rest if one.size], sizes)
     background = background_loop()
     background.run(feed.start)
     try:
         while (chunk := background.run(feed.take)) is not None:
-            for loss in chunk.losses:
-                rule.report(loss)
-            decoded = _decoded(chunk, schema, tags, finds_missing=wanted.is_everything)
-            for gap in decoded.missing:
-                rule.report(DataLost(*gap, "the broker passed over them"))
-            if decoded.batch.num_rows:
-                yield decoded.batch
+            yield chunk
     finally:
         with contextlib.suppress(ApogeeError, RuntimeError):  # the process is ending: everything is stopped
             background.begin(feed.stop)

@@ -250,7 +250,7 @@ def _uniform_table(data: Any, starts: Indices, ends: Indices) -> PropertyTable |
     first = texts[0]
     is_same: Mask = np.bitwise_or.reduce(texts ^ first, axis=0) == 0
     ends_at = np.flatnonzero(first <= _VALUE_END).tolist()
-    if len(ends_at) % 2 or ends_at[-1] != width - 1 or not is_same[ends_at].all():
+    if not ends_at or len(ends_at) % 2 or ends_at[-1] != width - 1 or not is_same[ends_at].all():
         return None
     names: list[str] = []
     parts: list[tuple[int, int]] = []

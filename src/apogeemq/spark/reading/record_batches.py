@@ -28,7 +28,7 @@ class Pulled(NamedTuple):
     """Records of one queue as answers brought them, and the offsets that are wanted: others are left out."""
 
     span: OffsetRange
-    answers: list[bytes]
+    answers: Sequence[bytes | memoryview]
 
 
 class Decoded(NamedTuple):
@@ -75,7 +75,8 @@ class _Chunk:
     def __init__(self, pulls: Sequence[Pulled]) -> None:
         self._pulls = pulls
         answers = [answer for pull in pulls for answer in pull.answers]
-        self._data = b"".join(answers)
+        # Nothing of what is made of it keeps it: whoever has lent it may use it again.
+        self._data: bytes | memoryview = answers[0] if len(answers) == 1 else b"".join(answers)
         self._positions = record_positions(self._data, list(map(len, answers)))
         self._count = len(self._positions) - 1
         self._pull_of = np.repeat(np.arange(len(pulls)), np.diff(self._first_records()))
@@ -115,7 +116,7 @@ class _Chunk:
             RecordPlace(number, self._pulls[self._pull_of[number]].span, int(self._positions[number]))
             for number in np.flatnonzero(is_single).tolist()
         )
-        return single_rows(self._data, places)
+        return single_rows(bytes(self._data), places) if is_single.any() else []
 
     def batch_of_usual(self, usual: _Usual, schema: Any, tags: frozenset[str] | None) -> tuple[Any, Indices]:
         """The rows with these tags, and the numbers of their records."""

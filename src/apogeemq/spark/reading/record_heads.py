@@ -44,7 +44,7 @@ _HEAD: Final = np.dtype(
 )
 
 
-def record_positions(data: bytes, part_sizes: Sequence[int] = ()) -> Positions:
+def record_positions(data: bytes | memoryview, part_sizes: Sequence[int] = ()) -> Positions:
     """Where each record begins, and at last where the data ends. ProtocolError when they do not fill it exactly.
 
     `part_sizes` are those of the answers the data was put together from, each of whole records.
@@ -62,7 +62,7 @@ def record_positions(data: bytes, part_sizes: Sequence[int] = ()) -> Positions:
     return equal if equal is not None else _positions_one_by_one(data)
 
 
-def _positions_if_equal(data: bytes, part_sizes: Sequence[int]) -> Positions | None:
+def _positions_if_equal(data: bytes | memoryview, part_sizes: Sequence[int]) -> Positions | None:
     """Where all records of a part are of one size, as a producer's may be, nobody has to go from one to the next. None
     when any are not, or something is wrong."""
     starts: list[Positions] = []
@@ -81,7 +81,7 @@ def _positions_if_equal(data: bytes, part_sizes: Sequence[int]) -> Positions | N
     return np.concatenate((*starts, [start]))
 
 
-def _positions_one_by_one(data: bytes) -> Positions:
+def _positions_one_by_one(data: bytes | memoryview) -> Positions:
     positions: list[int] = []
     add, position = positions.append, 0
     try:
@@ -97,7 +97,7 @@ def _positions_one_by_one(data: bytes) -> Positions:
     return found
 
 
-def _positions_in_step(data: bytes, part_sizes: Positions) -> Positions | None:
+def _positions_in_step(data: bytes | memoryview, part_sizes: Positions) -> Positions | None:
     """The first records of all parts, then the second ones …; None when something is wrong."""
     every_byte: npt.NDArray[Any] = np.ndarray((len(data) - 3,), ">u4", data, strides=(1,))
     ends = np.cumsum(part_sizes)
@@ -114,7 +114,7 @@ def _positions_in_step(data: bytes, part_sizes: Positions) -> Positions | None:
     return None if (at != ends).any() or (np.diff(positions) < MIN_RECORD_SIZE).any() else positions
 
 
-def _bad_size(data: bytes, positions: Positions, sizes: Positions) -> ProtocolError:
+def _bad_size(data: bytes | memoryview, positions: Positions, sizes: Positions) -> ProtocolError:
     too_small = np.flatnonzero(sizes < MIN_RECORD_SIZE)
     if not len(too_small) and positions[-1] < len(data):
         return ProtocolError(f"record at {positions[-1]} of {len(data)} bytes is cut off")
@@ -164,7 +164,7 @@ class RecordHeads:
         return self.heads[field].astype(np.int32)
 
 
-def read_heads(data: bytes, positions: Positions, unusual_flags: int) -> tuple[RecordHeads, Mask]:
+def read_heads(data: bytes | memoryview, positions: Positions, unusual_flags: int) -> tuple[RecordHeads, Mask]:
     """Of all records, as `record_positions` found them; and which are usual and have none of these system flags.
 
     Of the others nothing but the numbers at the beginning, up to the system flag, means what it says.

@@ -17,7 +17,7 @@ from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
 from apogeemq.protocol.headers.broker import PullMessage, read_pull_message
 from apogeemq.spark.connection import Connection
-from apogeemq.spark.reading import chunks, pulling, slots
+from apogeemq.spark.reading import chunks, direct_pulls, pulling, slots
 from apogeemq.spark.reading.partition_reader import read_ranges
 from apogeemq.spark.source.message_filter import MessageFilter
 from apogeemq.spark.source.ranges import OffsetRange
@@ -31,6 +31,19 @@ SCHEMA = arrow_schema(spark_schema(("queue_id", "queue_offset", "body")))
 EVERYTHING = MessageFilter()
 PATIENT: dict[str, Any] = {"retries": 50, "retry_delay_ms": 20}
 HASTY: dict[str, Any] = {"retries": 2, "retry_delay_ms": 1}
+
+
+@pytest.fixture(autouse=True, params=["by the loop", "directly"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Short ranges, too, and pulls of a few messages."""
+    is_direct = request.param == "directly"
+    monkeypatch.setattr(direct_pulls, "_MIN_OFFSETS", 1 if is_direct else 1_000_000)
+    monkeypatch.setattr(direct_pulls, "_MIN_MESSAGES", 1)
+    monkeypatch.setattr(direct_pulls, "_bring_few", set())
+    return str(request.param)
+
+
+by_the_loop = pytest.mark.parametrize("way", ["by the loop"], indirect=True)
 
 
 def reader(
@@ -88,6 +101,7 @@ async def test_each_message_of_the_ranges_once_and_in_order(tmp_path: Path) -> N
         assert rows == [*expected(0, 0, 200, 2), *expected(1, 30, 111, 2), *expected(1, 150, 151, 2)]
 
 
+@by_the_loop
 @in_loop
 async def test_small_ranges_come_in_one_batch(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it:
@@ -96,6 +110,7 @@ async def test_small_ranges_come_in_one_batch(tmp_path: Path) -> None:
         assert [batch.num_rows for batch in batches] == [40]
 
 
+@by_the_loop
 @in_loop
 async def test_many_rows_come_in_several_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "ROWS", 100)
@@ -116,6 +131,7 @@ async def test_slots_that_grow_too_large_are_handed_over_in_parts(
         assert await read(it, of_queue(0, 0, 300)) == expected(0, 0, 300, 1)
 
 
+@by_the_loop
 @in_loop
 async def test_answers_that_bring_less_than_others_did(tmp_path: Path) -> None:
     async with cluster(tmp_path, maxTransferBytesOnMessageInMemory="3000", mappedFileSizeCommitLog="1000000") as it:
@@ -267,7 +283,8 @@ async def test_a_queue_that_ends_too_early(tmp_path: Path) -> None:
         assert (lost.value.start, lost.value.end) == (50, 5000)
         asked.clear()
         assert await read(it, of_queue(0, 0, 50_000), fails=False) == expected(0, 0, 50, 1)
-        assert len([one for one in asked if one.queue_offset == 50]) == 1 + HASTY["retries"]
+        # One slot speaks for all: when another has tried often enough, this one need not.
+        assert 1 <= len([one for one in asked if one.queue_offset == 50]) <= 1 + HASTY["retries"]
 
 
 @in_loop
@@ -323,6 +340,7 @@ async def test_refusals_that_pass_are_waited_out(tmp_path: Path) -> None:
         assert len(refused) >= 4
 
 
+@by_the_loop
 @in_loop
 async def test_refusals_that_do_not_pass_are_not(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it:
@@ -357,6 +375,7 @@ async def test_a_broker_that_stops_and_comes_back_elsewhere(tmp_path: Path, capl
         assert rows_of(found) == expected(0, 0, 2000, 1)
 
 
+@by_the_loop
 @in_loop
 async def test_records_that_are_none_are_an_error_that_says_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -407,6 +426,7 @@ async def test_closing_it_early_ends_the_pulls(tmp_path: Path) -> None:
         assert await read(it, of_queue(0, 0, 5)) == expected(0, 0, 5, 1)
 
 
+@by_the_loop
 @in_loop
 async def test_closing_it_while_a_broker_does_not_answer(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it:

@@ -121,6 +121,20 @@ def test_records_with_the_same_names(names: list[str], values: list[list[str]], 
         assert decoded(one_pull(*stored)) == expected(one_pull(*stored))
 
 
+@given(some.lists(messages | packed | batches, max_size=12))
+def test_what_was_lent_is_not_kept(stored: list[Stored]) -> None:
+    data = bytearray(stored_from(0, stored))
+    pull = Pulled(span(0, 99), [memoryview(data)])
+    for few in (0, 1_000_000):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(record_batches, "FEW_RECORDS", few)
+            wanted = expected(pull)
+            batch = decode([pull], WITH_ALL_PROPERTIES).batch
+            kept, data[:] = bytes(data), bytes(len(data))
+            assert rows_in(batch) == wanted
+            data[:] = kept
+
+
 @given(names_alike, some.lists(some.integers(0, 4), min_size=5, max_size=5), some.integers(2, 6), some.data())
 def test_records_that_differ_in_values_of_equal_length(
     names: list[str], lengths: list[int], count: int, data: some.DataObject

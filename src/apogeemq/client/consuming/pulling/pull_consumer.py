@@ -9,6 +9,7 @@ from apogeemq.client.broker_calls import PullAnswer, pull_answer
 from apogeemq.client.consuming.group_rules import from_where, message_model
 from apogeemq.client.consuming.incoming import messages_of
 from apogeemq.client.consuming.pulling.pull_result import PullResult, PullStatus, RawPullResult
+from apogeemq.client.consuming.pulling.pull_run import RunTarget
 from apogeemq.client.consuming.pulling.pulling_consumer import PullingConsumer
 from apogeemq.client.consuming.pushing.returning import Returns
 from apogeemq.client.options import ClientOptions, PullOptions
@@ -107,6 +108,22 @@ class PullConsumer(PullingConsumer):
         if not asked:
             return [await self.pull_raw(queue, offset, max_messages, max_bytes=max_bytes)]
         return await self._answers(own, address, asked)
+
+    async def run_target(self, queue: MessageQueue, *, max_bytes: int | None = None) -> RunTarget | None:
+        """For a `PullRun` of this queue; None where pulls are more than requests on a plain connection: signed, or
+        encrypted. Raises NoRoute."""
+        instance, own = self._running, self._own(queue)
+        if instance.pool.is_encrypted or instance.pool.before_send:
+            return None
+        address, client = await self._reader_address(own), instance.options
+        return RunTarget(
+            client.address_map.get(address, address),
+            self._header(queue, 0, 1, self._subscription(queue, EVERY_TAG, ""), max_bytes, 0.0),
+            instance.pool.limits.max_frame_size,
+            client.connect_timeout_seconds,
+            round(client.unacknowledged_seconds * 1000),
+            self.options.pull_timeout_seconds,
+        )
 
     async def _answers(
         self, queue: MessageQueue, address: str, asked: list[asyncio.Future[Command]]
