@@ -39,9 +39,9 @@ is ours divided by the other's. *Rounds' ratios* are the lowest and the highest 
   partitions, messages no keys and no headers.
 - Ours: our broker with flushes in the background and the hot modules compiled. Topics have eight queues; every message
   has a unique id, keys and a tag, and all columns are read. *Kafka's columns* are the rows of a read that asks only for
-  what Kafka's source has, too. All messages of a topic have bodies, keys and so records of the same size, of which columns
-  are made at a stroke; where bodies differ in size a row takes some 0.3 µs of CPU time more, where keys do, too, 0.4 µs.
-  Unique id, keys and tags are columns, and not given a second time among the properties.
+  what Kafka's source has, too. All messages of a topic have bodies, keys and so records of the same size, of which
+  columns are made at a stroke; where bodies differ in size a row takes some 0.3 µs of CPU time more, where keys do,
+  too, 0.4 µs. Unique id, keys and tags are columns, and not given a second time among the properties.
 - Our broker gives up to {PULL_MESSAGES:,} messages or {PULL_BYTES >> 20} MB a pull here
   (`maxTransferCountOnMessageInMemory`, `maxTransferBytesOnMessageInMemory`), where Kafka's gives 1 MB a partition. The
   rows *32 a pull* are of a broker as it comes.
