@@ -7,6 +7,7 @@ anything else, the rest of the range is left to the loop.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Generator, Iterator
 from typing import Final
 
@@ -27,10 +28,14 @@ _MIN_OFFSETS: Final = 4096  # of a range that is worth a connection
 _MIN_MESSAGES: Final = 256  # that a pull brings; of smaller ones the loop has more under way
 _PULLS_AT_ONCE: Final = 4
 _MAX_PULL_BYTES: Final = 1024 * 1024
-_BUFFER_SIZE: Final = chunks.BYTES + 2 * _MAX_PULL_BYTES
+_BUFFER_SIZE: Final = chunks.BYTES + (_PULLS_AT_ONCE + 1) * _MAX_PULL_BYTES
+# An answer that is smaller, and yet not all, is limited by the number of messages, whatever their size.
+_SMALL_ANSWER: Final = 128 * 1024
+_TRIED_AGAIN_SECONDS: Final = 600.0
 
 _buffers: list[bytearray] = []  # those no task uses
-_bring_few: set[tuple[str, str]] = set()  # name server and name of brokers that are better read by the loop
+# Until when brokers, by their name server and name, are left to the loop because they bring few messages at once.
+_bring_few: dict[tuple[str, str], float] = {}
 
 
 class DirectPulls:
@@ -44,9 +49,13 @@ class DirectPulls:
     def read(self, wanted: OffsetRange) -> Generator[Chunk, None, OffsetRange]:
         """Gives what is left. The records of a chunk are good until the next one is asked for."""
         broker = self._cluster.connection.name_server, wanted.broker
-        if not self._is_usual or wanted.size < _MIN_OFFSETS or broker in _bring_few:
+        is_left_alone = _bring_few.get(broker, 0.0) > time.monotonic()
+        if not self._is_usual or wanted.size < _MIN_OFFSETS or is_left_alone:
             return wanted
-        buffer = _buffers.pop() if _buffers else bytearray(_BUFFER_SIZE)
+        try:
+            buffer = _buffers.pop()
+        except IndexError:
+            buffer = bytearray(_BUFFER_SIZE)
         reading = _Reading(wanted, memoryview(buffer), self._sizes)
         try:
             try:
@@ -58,8 +67,8 @@ class DirectPulls:
         finally:
             _buffers.append(buffer)
         self._is_usual = reading.done == wanted.end
-        if self._sizes.messages < _MIN_MESSAGES:
-            _bring_few.add(broker)
+        if reading.brought_few:
+            _bring_few[broker] = time.monotonic() + _TRIED_AGAIN_SECONDS
         return wanted._replace(start=reading.done)
 
     def _read(self, reading: _Reading, wanted: OffsetRange) -> Iterator[Chunk]:
@@ -81,6 +90,7 @@ class _Reading:
         self._asked = self.done = self._given = wanted.start
         self._size = 0
         self._short_answers = 0  # in a row
+        self.brought_few = False
         self._early: dict[int, tuple[int, bytearray]] = {}  # answers to later pulls, by offset: their ends, records
 
     def goes_on(self, run: PullRun) -> bool:
@@ -94,7 +104,7 @@ class _Reading:
         return False
 
     def _ask(self, run: PullRun) -> None:
-        while run.waiting < _PULLS_AT_ONCE and self._asked < self._wanted.end:
+        while run.waiting + len(self._early) < _PULLS_AT_ONCE and self._asked < self._wanted.end:
             messages = min(self._sizes.messages, self._wanted.end - self._asked)
             run.ask(self._asked, messages)
             self._asked += messages
@@ -127,10 +137,13 @@ class _Reading:
     def _learn(self, head: RunAnswer, end: int) -> None:
         """One that brings less than it was asked for may have come to the end of a file; a second one tells how much
         the broker brings at most."""
+        if head.messages < self._sizes.messages:
+            return
         messages = end - head.offset
         self._short_answers = self._short_answers + 1 if messages < head.messages else 0
         if self._short_answers != 1:
             self._sizes.learn(head.messages, messages, head.size)
+            self.brought_few = self._sizes.messages < _MIN_MESSAGES and head.size < _SMALL_ANSWER
 
     def _have(self, end: int, size: int) -> None:
         self.done, self._size = end, self._size + size

@@ -33,7 +33,7 @@ def read_ranges(
     *,
     fails_on_data_loss: bool = True,
 ) -> Iterator[Any]:
-    """Batches of a schema, in the order of ranges and offsets. Closing it early ends the pulls.
+    """Batches of a schema, for each queue in the order of offsets. Closing it early ends the pulls.
 
     Raises DataLost, unless told to go on; ApogeeError when a broker does not answer, for all attempts.
     """

@@ -21,10 +21,11 @@ _MAX_HEADER: Final = 64 * 1024
 class BulkExchange(Exchange):
     """Requests may be sent before the last is answered. Each answer is read in two steps: `head`, then `body`."""
 
-    __slots__ = ("_start",)
+    __slots__ = ("_max_frame_size", "_start")
 
     def __init__(self, address: str, max_frame_size: int, connect_seconds: float, unacknowledged_ms: int = 0) -> None:
         super().__init__(address, max_frame_size, connect_seconds, unacknowledged_ms)
+        self._max_frame_size = max_frame_size
         self._start = memoryview(bytearray(_START.size))
 
     def send(self, frame: bytes, seconds: float) -> None:
@@ -44,7 +45,7 @@ class BulkExchange(Exchange):
         self._fill(self._start, deadline, seconds)
         length, mark = _START.unpack(self._start)
         size = mark & _HEADER_LENGTH
-        if length < _MARK_SIZE + size or size > _MAX_HEADER:
+        if length < _MARK_SIZE + size or length > self._max_frame_size or size > _MAX_HEADER:
             raise ConnectionLost(f"what {self.address} sent is no answer: {length} bytes with a header of {size}")
         frame = bytearray(_MARK_SIZE + size)
         frame[:_MARK_SIZE] = self._start[_MARK_SIZE:]

@@ -39,7 +39,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     is_direct = request.param == "directly"
     monkeypatch.setattr(direct_pulls, "_MIN_OFFSETS", 1 if is_direct else 1_000_000)
     monkeypatch.setattr(direct_pulls, "_MIN_MESSAGES", 1)
-    monkeypatch.setattr(direct_pulls, "_bring_few", set())
+    monkeypatch.setattr(direct_pulls, "_bring_few", {})
     return str(request.param)
 
 

@@ -3,6 +3,7 @@ messages and have nothing else to do meanwhile."""
 
 from __future__ import annotations
 
+import os
 import time
 from typing import NamedTuple, Self
 
@@ -34,6 +35,16 @@ class RunAnswer(NamedTuple):
 
 
 _idle: dict[str, BulkExchange] = {}  # by address: one for the next run
+
+
+def _leave_to_parent() -> None:
+    """A forked child must not read from its parent's connections."""
+    for exchange in _idle.values():
+        exchange.close()
+    _idle.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class PullRun:
