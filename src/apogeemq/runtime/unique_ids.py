@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import threading
 from datetime import datetime
 
 from apogeemq.model.ids import several_unique_ids, unique_id, unique_id_prefix, unique_id_start
 
 _DAYS_31_MS = 31 * 24 * 3_600_000
+_LATE_MS = 50  # in which nobody asks for so many ids that their numbers begin anew
 
 
 class UniqueIds:
-    """One for each process is enough; ids of two in one process differ by their random seed."""
+    """One for each process is enough, for all its threads; ids of two in one process differ by their random seed."""
 
     def __init__(self, address: bytes) -> None:
         self._address = address
@@ -20,26 +22,27 @@ class UniqueIds:
         self._month_start_ms = 0
         self._last_ms = 0
         self._start = ""  # what the ids of the last millisecond began with
+        self._changing = threading.Lock()
 
     def next(self, now_ms: int) -> str:
-        if now_ms != self._last_ms:
-            self._start = self._start_of(now_ms)
-        number = self._count
-        self._count = number + 1
-        return unique_id(self._start, number)
-
-    def others(self) -> UniqueIds:
-        """For another thread; each needs its own."""
-        return UniqueIds(self._address)
+        with self._changing:
+            if now_ms != self._last_ms:
+                self._start = self._start_of(now_ms)
+            number, start = self._count, self._start
+            self._count = number + 1
+        return unique_id(start, number)
 
     def several(self, now_ms: int, count: int) -> list[str]:
-        if now_ms != self._last_ms:
-            self._start = self._start_of(now_ms)
-        number = self._count
-        self._count = number + count
-        return several_unique_ids(self._start, number, count)
+        with self._changing:
+            if now_ms != self._last_ms:
+                self._start = self._start_of(now_ms)
+            number, start = self._count, self._start
+            self._count = number + count
+        return several_unique_ids(start, number, count)
 
     def _start_of(self, now_ms: int) -> str:
+        if self._last_ms - _LATE_MS < now_ms < self._last_ms:  # another thread was quicker to ask than to look
+            return self._start
         if now_ms < self._last_ms:  # the clock was set back: these milliseconds have had their ids
             self._prefix = self._new_prefix()
         self._last_ms = now_ms

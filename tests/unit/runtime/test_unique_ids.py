@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 
 from apogeemq.runtime.unique_ids import UniqueIds
 
@@ -53,3 +54,19 @@ def test_many_at_once_count_on_over_every_digit() -> None:
     ids = UniqueIds(ADDRESS)
     made = [number for size in (1, 255, 256, 700, 65_000) for number in ids.several(NOW_MS, size)]
     assert [int(each[-4:], 16) for each in made] == [number % 65_536 for number in range(len(made))]
+
+
+def test_threads_share_one_sequence() -> None:
+    ids = UniqueIds(ADDRESS)
+    made: list[str] = []
+
+    def ask(number: int) -> None:
+        made.extend(ids.next(NOW_MS + 100 - number % 3) for number in range(number, number + 2_000))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(int(each[-4:], 16) for each in made) == list(range(8_000))
+    assert len({each[:-12] for each in made}) == 1  # all before time and number

@@ -23,7 +23,6 @@ from apogeemq.model.messages import Message, SendResult
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.send_requests import encode_send
 from apogeemq.runtime.clock import now_ms
-from apogeemq.runtime.unique_ids import UniqueIds
 from apogeemq.transport.direct.exchange import Exchange
 
 _SUCCESS: Final = int(ResponseCode.SUCCESS)
@@ -47,13 +46,12 @@ def may_send_directly(instance: ClientInstance, options: ProducerOptions) -> boo
 
 
 class _Lane:
-    """What one thread at a time sends with: its turn round the queues, its ids, its connections."""
+    """What one thread at a time sends with: its turn round the queues, its connections."""
 
-    __slots__ = ("connections", "destinations", "unique_ids")
+    __slots__ = ("connections", "destinations")
 
-    def __init__(self, destinations: Destinations, unique_ids: UniqueIds) -> None:
+    def __init__(self, destinations: Destinations) -> None:
         self.destinations = destinations
-        self.unique_ids = unique_ids
         self.connections: dict[str, Exchange] = {}
 
     def connection(self, address: str) -> Exchange | None:
@@ -109,7 +107,7 @@ class DirectSends:
         if len(self._lanes) >= _MAX_LANES:
             return None
         instance = self._instance
-        lane = _Lane(Destinations(instance, self._options, self._faults), instance.unique_ids.others())
+        lane = _Lane(Destinations(instance, self._options, self._faults))
         self._lanes.append(lane)
         return lane
 
@@ -124,7 +122,7 @@ class DirectSends:
             return None
         address = self._instance.options.address_map.get(master, master)
         born_ms, started = now_ms(), time.monotonic()
-        outgoing = prepared(message, self._group, options, lane.unique_ids.next(born_ms), born_ms)
+        outgoing = prepared(message, self._group, options, self._instance.unique_ids.next(born_ms), born_ms)
         header = outgoing.header
         header.queue_id, header.broker_name = queue.queue_id, queue.broker_name
         most, attempt_most = options.send_timeout_seconds, options.attempt_timeout_seconds
