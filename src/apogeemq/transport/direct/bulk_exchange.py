@@ -11,6 +11,7 @@ from apogeemq.errors import ConnectionLost, ProtocolError, RequestTimedOut
 from apogeemq.protocol.codec import decode_frame
 from apogeemq.protocol.command import Command
 from apogeemq.transport.direct.exchange import Exchange
+from apogeemq.transport.direct.signals import heed_signals
 
 _START: Final = Struct(">II")
 _HEADER_LENGTH: Final = 0xFFFFFF
@@ -68,6 +69,7 @@ class BulkExchange(Exchange):
                 except BlockingIOError:
                     if time.monotonic() >= deadline:
                         raise
+                    heed_signals()
                     continue
                 if not count:
                     raise ConnectionLost(f"connection to {self.address} ended before the answer")

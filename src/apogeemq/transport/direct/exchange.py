@@ -13,6 +13,7 @@ from apogeemq.protocol.codec import decode_frame
 from apogeemq.protocol.command import FLAG_RESPONSE, Command
 from apogeemq.protocol.framing import FrameReader
 from apogeemq.transport.addresses import parse_address
+from apogeemq.transport.direct.signals import heed_signals
 
 # A signal that comes a moment before the thread falls asleep does not wake it, so it looks up now and then.
 _LOOK_UP_SECONDS: Final = 0.1
@@ -77,6 +78,7 @@ class Exchange:
                 except BlockingIOError:
                     if time.monotonic() >= deadline:
                         raise
+                    heed_signals()
                     continue
                 if not data:
                     raise ConnectionLost(f"connection to {self.address} ended before the answer")
@@ -101,6 +103,7 @@ class Exchange:
             try:
                 sent = self._socket.send(rest)
             except BlockingIOError:
+                heed_signals()
                 continue
             rest = rest[sent:]  # a statement of its own: `rest = rest[send(rest):]` mypyc compiles wrongly
 
