@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 import time
@@ -345,3 +346,23 @@ def test_what_the_kernel_is_told() -> None:
             assert own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
         exchange.close()
         assert exchange.descriptor() == -1
+
+
+def test_a_signal_that_did_not_wake_the_thread_is_heeded() -> None:
+    """Another thread took it; compiled code would not look for it by itself."""
+    is_asked = threading.Event()
+
+    def take_signal() -> None:
+        is_asked.wait()
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    def serve(connection: socket.socket) -> None:
+        request(connection)
+        is_asked.set()
+        until_closed(connection)
+
+    thread = threading.Thread(target=take_signal)
+    thread.start()
+    with peer(serve) as address, connected(address) as exchange, pytest.raises(KeyboardInterrupt):
+        asked(exchange, seconds=PATIENCE_SECONDS)
+    thread.join()
