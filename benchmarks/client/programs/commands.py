@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
@@ -105,6 +106,27 @@ async def futures(job: Job, send: Callable[[], Awaitable[Awaitable[object]]]) ->
     for answer in waiting:
         await answer
     return measured.stop(count)
+
+
+def in_threads(job: Job, send: Callable[[], object]) -> dict[str, Any]:
+    """As `sends`, for clients that block: each message in flight has a thread."""
+    counts = [0] * job.in_flight
+
+    def one_after_the_other(index: int, until: float) -> None:
+        while time.perf_counter() < until:
+            send()
+            counts[index] += 1
+
+    one_after_the_other(0, time.perf_counter() + 0.2)
+    counts[0] = 0
+    measured = Measured()
+    until = time.perf_counter() + job.seconds
+    threads = [threading.Thread(target=one_after_the_other, args=(index, until)) for index in range(job.in_flight)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return measured.stop(sum(counts))
 
 
 def jobs() -> Iterator[Job]:

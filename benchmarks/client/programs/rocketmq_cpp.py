@@ -4,36 +4,23 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from typing import Any
 
 from rocketmq.client import Message, Producer, PushConsumer  # type: ignore[import-not-found]
 
-from benchmarks.client.programs.commands import TAGS, Counted, Job, Measured, answer, jobs
+from benchmarks.client.programs.commands import TAGS, Counted, Job, answer, in_threads, jobs
 
 
 def send(producer: Any, job: Job) -> dict[str, Any]:
     body = bytes(job.size).replace(b"\0", b"x")  # bodies are C strings here
-    counts = [0] * job.in_flight
 
-    def one_after_the_other(index: int, until: float) -> None:
-        while time.perf_counter() < until:
-            message = Message(job.topic)
-            message.set_tags(TAGS)
-            message.set_body(body)
-            producer.send_sync(message)
-            counts[index] += 1
+    def one() -> None:
+        message = Message(job.topic)
+        message.set_tags(TAGS)
+        message.set_body(body)
+        producer.send_sync(message)
 
-    one_after_the_other(0, time.perf_counter() + 0.2)
-    counts[0] = 0
-    measured = Measured()
-    until = time.perf_counter() + job.seconds
-    threads = [threading.Thread(target=one_after_the_other, args=(index, until)) for index in range(job.in_flight)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return measured.stop(sum(counts))
+    return in_threads(job, one)
 
 
 def consume(name_server: str, job: Job) -> dict[str, Any]:

@@ -161,14 +161,14 @@ class BackgroundLoop:
     def closed(self, stop: Stop) -> None:
         self._open.discard(stop)
 
-    def has_caller(self) -> bool:
+    def may_wait_here(self) -> bool:
         """Whether this thread may wait for the loop."""
         return not self._is_ending and threading.get_ident() != self._thread.ident
 
     def _check_caller(self) -> None:
         if self._is_ending:
             raise WrongState(_ENDING)
-        if not self.has_caller():
+        if not self.may_wait_here():
             raise WrongState(
                 "a blocking call from the thread that would have to carry it out would wait for itself; "
                 "a function that chooses queues must not call clients"

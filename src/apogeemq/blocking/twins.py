@@ -102,7 +102,7 @@ class BlockingClient:
     def _may_wait(self) -> bool:
         """Whether it runs, and this thread is not the one that does the work."""
         background = self._background
-        return background is not None and self._is_running and background.has_caller()
+        return background is not None and self._is_running and background.may_wait_here()
 
     def _home(self) -> BackgroundLoop:
         """WrongState in a child of the process it was started in."""

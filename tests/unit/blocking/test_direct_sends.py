@@ -18,15 +18,14 @@ from apogeemq.blocking.background import background_loop
 from apogeemq.client.producing.direct_sends import DirectSends
 from apogeemq.errors import ApogeeError, MessageIllegal, NoRoute, WrongState
 from apogeemq.protocol.codec import encode_reply
-from apogeemq.protocol.codes import RequestCode, ResponseCode
+from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.command import Command
-from apogeemq.transport.channel import Channel
 from apogeemq.transport.direct.exchange import Exchange
-from apogeemq.transport.dispatch import Reply
 from tests.unit.blocking.interrupting import interrupted
 from tests.unit.blocking.programs import Ended, run_program
 from tests.unit.client.cluster import Cluster, cluster, eventually
 from tests.unit.client.producing.tampering import refuse_sends
+from tests.unit.client.producing.test_sending import say_go_away
 from tests.unit.event_loop import in_loop
 from tests.unit.transport.direct.scripted_peer import peer, request, until_closed
 
@@ -445,22 +444,12 @@ async def test_a_topic_that_may_not_be_written_any_more(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_broker_that_goes_away_is_asked_over_a_new_connection(tmp_path: Path) -> None:
-    asked: list[int] = []
     async with cluster(tmp_path) as it:
         await it.make_topic("T", 1)
-        dispatcher = it.brokers["broker-a"].server.dispatcher
-        send = dispatcher.handlers[RequestCode.SEND_MESSAGE_V2]
         blocking = Producer(it.address, group="B")
         await asyncio.to_thread(blocking.start)
         await asyncio.to_thread(blocking.send, "T", b"finds the route")
-
-        def leaving(channel: Channel, command: Command) -> Reply:
-            asked.append(channel.number)
-            if channel.number == asked[0]:
-                return encode_reply(command, ResponseCode.GO_AWAY, "please go away")
-            return send(channel, command)
-
-        dispatcher.register(RequestCode.SEND_MESSAGE_V2, leaving)
+        asked = say_go_away(it)
         result = await asyncio.to_thread(blocking.send, "T", b"x")
         assert result.queue_offset == 1
         assert connections(blocking) == []

@@ -16,7 +16,7 @@ from apogeemq.client.options import ProducerOptions
 from apogeemq.client.producing.destinations import Destinations
 from apogeemq.client.producing.outgoing import prepared
 from apogeemq.client.producing.queue_choice import LatencyFaults
-from apogeemq.client.producing.sending import Attempt, send_result
+from apogeemq.client.producing.sending import Attempt, for_one_attempt, send_result
 from apogeemq.client.send_answers import send_answer
 from apogeemq.errors import ApogeeError
 from apogeemq.model.messages import Message, SendResult
@@ -54,10 +54,10 @@ class _Lane:
         self.destinations = destinations
         self.connections: dict[str, Exchange] = {}
 
-    def connection(self, address: str) -> Exchange | None:
+    def connection(self, address: str, now: float) -> Exchange | None:
         """One that is there still."""
         found = self.connections.get(address)
-        if found is not None and not found.is_usable(time.monotonic()):
+        if found is not None and not found.is_usable(now):
             self.drop(address)
             return None
         return found
@@ -125,11 +125,11 @@ class DirectSends:
         outgoing = prepared(message, self._group, options, self._instance.unique_ids.next(born_ms), born_ms)
         header = outgoing.header
         header.queue_id, header.broker_name = queue.queue_id, queue.broker_name
-        most, attempt_most = options.send_timeout_seconds, options.attempt_timeout_seconds
-        seconds = min(most, attempt_most) if attempt_most > 0 and options.retries else most
+        most = options.send_timeout_seconds
+        seconds = for_one_attempt(options, most, options.retries)
         is_settled, answer, problem = False, None, None
         try:
-            connection = lane.connection(address) or self._connected(lane, address, seconds)
+            connection = lane.connection(address, started) or self._connected(lane, address, seconds)
             opaque = connection.next_opaque()
             answer = connection.ask(opaque, encode_send(header, outgoing.body, opaque), started, seconds)
             if answer.code == _SUCCESS:

@@ -105,7 +105,7 @@ class Sending:
         header.queue_id, header.broker_name = queue.queue_id, queue.broker_name
         try:
             address = destinations.address(queue)
-            most = self._for_one_attempt(seconds, self._options.retries)
+            most = for_one_attempt(self._options, seconds, self._options.retries)
             answer = None
             if not self._uses_vip_channel:
                 answer = self._connections.begin_send(address, header, outgoing.body, most)
@@ -203,10 +203,6 @@ class Sending:
                 self._instance.routes.refresh_soon(outgoing.topic)
             raise
 
-    def _for_one_attempt(self, seconds: float, retries_left: int) -> float:
-        most = self._options.attempt_timeout_seconds
-        return min(seconds, most) if most > 0 and retries_left else seconds
-
     async def _attempt(
         self,
         outgoing: Outgoing,
@@ -222,12 +218,18 @@ class Sending:
         seconds = max(deadline - self._loop.time(), 0.0)
         outgoing.header.queue_id, outgoing.header.broker_name = queue.queue_id, queue.broker_name
         address = self._destinations.address(queue)
-        most = self._for_one_attempt(seconds, retries_left)
+        most = for_one_attempt(self._options, seconds, retries_left)
         sent = await self._instance.calls.send(address, outgoing.header, outgoing.body, most)
         return self._result(outgoing, queue, sent)
 
     def _result(self, outgoing: Outgoing, queue: MessageQueue, sent: SendAnswer) -> SendResult:
         return send_result(outgoing, queue, sent, self._namespace)
+
+
+def for_one_attempt(options: ProducerOptions, seconds: float, retries_left: int) -> float:
+    """Of the seconds that are left."""
+    most = options.attempt_timeout_seconds
+    return min(seconds, most) if most > 0 and retries_left else seconds
 
 
 def send_result(outgoing: Outgoing, queue: MessageQueue, sent: SendAnswer, namespace: str = "") -> SendResult:

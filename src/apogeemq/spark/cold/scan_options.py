@@ -10,7 +10,7 @@ import msgspec
 from apogeemq.errors import ConfigError
 from apogeemq.spark.cold.wanted import Wanted, pattern_problem
 from apogeemq.spark.options import OptionReader, wrong
-from apogeemq.spark.source.columns import chosen_columns, has_all_properties
+from apogeemq.spark.source.columns import chosen_columns, wants_all_properties
 
 FAIL: Final = "fail"
 SKIP: Final = "skip"
@@ -40,7 +40,7 @@ class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
             broker=options.text("brokerName", None),
             wanted=_wanted(options),
             columns=chosen_columns(options),
-            all_properties=has_all_properties(options),
+            all_properties=wants_all_properties(options),
             max_partition_bytes=options.whole("maxBytesPerPartition", DEFAULT_PARTITION_BYTES, least=1),
             skips_damage=options.choice("onCorrupt", (FAIL, SKIP), FAIL) == SKIP,
             checks_crc=options.flag("checkCrc", True),

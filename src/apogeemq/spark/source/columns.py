@@ -24,10 +24,11 @@ ALL_COLUMNS: Final = (
 )
 
 
-_SOME, _NONE, _ALL = _PROPERTIES = ("true", "false", "all")
+_PROPERTIES: Final = ("true", "false", "all")
+_NONE, _ALL = _PROPERTIES[1:]
 
 
-def has_all_properties(options: OptionReader) -> bool:
+def wants_all_properties(options: OptionReader) -> bool:
     """Whether also those that have columns of their own."""
     return options.choice("includeProperties", _PROPERTIES, None) == _ALL
 

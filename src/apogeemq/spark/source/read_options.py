@@ -11,7 +11,7 @@ from apogeemq.errors import ConfigError
 from apogeemq.model.groups import group_problem
 from apogeemq.spark.connection import Connection
 from apogeemq.spark.options import MAX_TIME_MS, OptionReader, wrong
-from apogeemq.spark.source.columns import chosen_columns, has_all_properties
+from apogeemq.spark.source.columns import chosen_columns, wants_all_properties
 from apogeemq.spark.source.message_filter import MessageFilter
 from apogeemq.spark.source.offsets import EARLIEST, LATEST, QueueNumbers
 from apogeemq.spark.source.selection import Selection
@@ -98,7 +98,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             ending=_place(options, "ending"),
             limits=_limits(options),
             columns=chosen_columns(options),
-            all_properties=has_all_properties(options),
+            all_properties=wants_all_properties(options),
             filter=MessageFilter.read(options),
             fail_on_data_loss=options.flag("failOnDataLoss", True),
             commits_offsets=_commits(options),
