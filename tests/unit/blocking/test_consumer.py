@@ -6,11 +6,12 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from apogeemq.blocking import ConsumedMessage, Consumer, ConsumerOptions, Message, Producer
-from apogeemq.blocking.background import background_loop
+from apogeemq.blocking.background import _carried_out, background_loop
 from apogeemq.errors import ConfigError, WrongState
 from tests.peers.process import wait_for
 from tests.unit.blocking.interrupting import interrupted
@@ -267,8 +268,13 @@ def test_ctrl_c_waits_for_handlers_and_their_messages_are_dealt_with(address: st
 
 
 def a_call_is_interrupted() -> bool:
+    """A call of this test: clients of the tests before it may still be ending tasks of their own in the same loop."""
+
     async def is_cancelling() -> bool:
-        return any(task.cancelling() for task in asyncio.all_tasks())
+        return any(task.cancelling() and is_call(task) for task in asyncio.all_tasks())
+
+    def is_call(task: asyncio.Task[Any]) -> bool:
+        return getattr(task.get_coro(), "__name__", "") == _carried_out.__name__
 
     return background_loop().run(is_cancelling)
 
