@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from benchmarks import free_memory
 from benchmarks.client.clients import Result
 from benchmarks.client.contenders import (
     ALONE,
@@ -90,6 +91,7 @@ def _compared(
         contenders.run(broker, name, job._replace(seconds=settings.warm_up_s if is_cold else 0.5))
     for number in range(settings.rounds):
         say(f"{case}: round {number + 1} of {settings.rounds}")
+        free_memory.fetch()
         for name in names if number % 2 == 0 else names[::-1]:
             result = contenders.run(broker, name, job._replace(seconds=settings.seconds))
             if result is not None:

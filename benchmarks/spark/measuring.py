@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from benchmarks import free_memory
 from benchmarks.rows import Row, Target
 from benchmarks.runner import Say
 from benchmarks.settings import Settings
@@ -28,6 +29,7 @@ def alternated(
     found: dict[str, tuple[list[float], list[float]]] = {}
     for number in range(settings.rounds):
         say(f"{case}: round {number + 1} of {settings.rounds}")
+        free_memory.fetch()
         for name in names if number % 2 == 0 else names[::-1]:
             for metric, value in measure(name).items():
                 found.setdefault(metric, ([], []))[names.index(name)].append(value)
