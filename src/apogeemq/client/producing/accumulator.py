@@ -113,8 +113,10 @@ class Accumulator:
     async def _send_batch(self, batch: _Batch) -> None:
         sent = await self._send(batch.messages)
         for number, result in enumerate(batch.results):
-            if not result.done():
+            try:
                 result.set_result(sent[number])
+            except asyncio.InvalidStateError:  # given up by who waited for it; to ask each one costs more
+                continue
         batch.is_answered = True
 
     def _batch_ended(self, batch: _Batch, done: asyncio.Task[None]) -> None:
