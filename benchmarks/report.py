@@ -76,8 +76,7 @@ def machine(other_work_cores: float, *, is_awake: bool) -> str:
         f"{today}: {os.cpu_count()} cores ({_processor()}), {memory_gb:.0f} GB, Linux {platform.release()}, "
         f"Python {platform.python_version()}, Java {java}, Apache RocketMQ {apache.V5}; "
         f"ours {'compiled' if _is_compiled() else 'not compiled'}; "
-        f"other work took {other_work_cores:.1f} of the cores during the run; "
-        "free memory was fetched from the host before each round."
+        f"other work took {other_work_cores:.1f} of the cores during the run."
         + f" Idle cores looked for work for {POLL_US} µs before they halted."
         * is_awake
     )

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks import free_memory
 from benchmarks.contenders import SIDES, Side
 
 
@@ -63,7 +62,6 @@ def alternate(rounds: int, measure: Callable[[Side], Mapping[str, float]]) -> di
     """Measure both sides in turn, each round the other side first; metric → side → one value per round."""
     found: dict[str, dict[Side, list[float]]] = {}
     for number in range(rounds):
-        free_memory.fetch()
         for side in SIDES if number % 2 == 0 else SIDES[::-1]:
             for metric, value in measure(side).items():
                 found.setdefault(metric, {"ours": [], "apache": []})[side].append(value)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from benchmarks import free_memory, load, open_loop
+from benchmarks import load, open_loop
 from benchmarks.contenders import SIDES, Contenders, Server, Side, address, closed_loop, fixed_rate
 from benchmarks.made_up import Brokers, Change, Cluster
 from benchmarks.rows import Row, Target, alternate, rows
@@ -150,7 +150,6 @@ def warm_up(one_round: Callable[[], dict[str, float]], settings: Settings, metri
     while (elapsed := time.monotonic() - began) < settings.warm_up_s or stale < 2:
         if elapsed > 4 * settings.warm_up_s:
             return
-        free_memory.fetch()
         reached = one_round()[metric]
         stale = stale + 1 if reached < best * _WARM_ENOUGH else 0
         best = max(best, reached)

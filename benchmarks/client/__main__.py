@@ -59,7 +59,8 @@ round.
   one.
 - *Consume*: a new group reads a full topic from its first message on and acknowledges each message; in ours and
   aiokafka by `async for`, in the others by a listener.
-- Memory is what is resident after a round.
+- Memory is what is resident after a round. Before a round, free memory that the host of the virtual machine has taken
+  back is fetched: brokers need new pages for what they write, and would wait for them.
 """
 
 

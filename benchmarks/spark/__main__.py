@@ -53,7 +53,8 @@ is ours divided by the other's. *Rounds' ratios* are the lowest and the highest 
   the main thing. What it takes to start and end a query is measured with a few rows; ours starts a Python process for
   it. All packages have their bytecode, as those that pip installs usually do.
 - *Batch write*: rows made by Spark itself, from two tasks; both sinks with their defaults. Afterwards every row must be
-  in the topic.
+  in the topic. Before a round, free memory that the host of the virtual machine has taken back is fetched: brokers need
+  new pages for what they write, and would wait for them.
 - *Rows per CPU-second* counts the CPU time of Spark: the JVM and, in ours, the Python processes it starts. The brokers'
   is left out.
 - *Batches of 800 rows*: the median time of a micro-batch (`triggerExecution`) of a stream limited by

@@ -9,12 +9,23 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from benchmarks import free_memory
 from benchmarks.rows import Row, Target
 from benchmarks.runner import Say
 from benchmarks.settings import Settings
 from benchmarks.spark.contenders import Contenders, Topic
 from benchmarks.spark.jobs import Action
-from benchmarks.spark.measuring import BATCH_TIME, EFFICIENCY, QUERY_CPU, QUERY_TIME, RATE, alternated, figures, rows_of
+from benchmarks.spark.measuring import (
+    BATCH_TIME,
+    EFFICIENCY,
+    QUERY_CPU,
+    QUERY_TIME,
+    RATE,
+    alternated,
+    figures,
+    nothing,
+    rows_of,
+)
 from benchmarks.spark.sides import SIDES, Side
 from benchmarks.under_load import warm_up
 
@@ -123,7 +134,7 @@ def writes(contenders: Contenders, settings: Settings, say: Say, *, size: int) -
         written[side] += rows
         return figures(rows, contenders.run(side, contenders.write(side, topic, rows)))
 
-    yield from _compared(settings, say, case, measure, WRITE_TARGETS)
+    yield from _compared(settings, say, case, measure, WRITE_TARGETS, prepare=free_memory.fetch)
     for side in SIDES:
         contenders.check_count(side, topic._replace(rows=written[side]))
 
@@ -181,8 +192,12 @@ def _compared(
     case: str,
     measure: Callable[[Side], dict[str, float]],
     targets: Mapping[str, Target],
+    *,
+    prepare: Callable[[], None] = nothing,
 ) -> Iterator[Row]:
     for side in SIDES:
         say(f"{case}: warming up {side}")
+        prepare()
         warm_up(partial(measure, side), settings, EFFICIENCY)
-    yield from rows_of(case, "Kafka's source", targets, alternated(settings, say, case, SIDES, measure))
+    found = alternated(settings, say, case, SIDES, measure, prepare=prepare)
+    yield from rows_of(case, "Kafka's source", targets, found)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from benchmarks import free_memory
 from benchmarks.rows import Row, Target
 from benchmarks.runner import Say
 from benchmarks.settings import Settings
@@ -22,14 +21,24 @@ def figures(rows: int, result: Result) -> dict[str, float]:
     return {RATE: rows / result.answer.seconds, EFFICIENCY: rows / result.cpu.all}
 
 
+def nothing() -> None:
+    """Most rounds need no preparation."""
+
+
 def alternated(
-    settings: Settings, say: Say, case: str, names: tuple[_T, _T], measure: Callable[[_T], Mapping[str, float]]
+    settings: Settings,
+    say: Say,
+    case: str,
+    names: tuple[_T, _T],
+    measure: Callable[[_T], Mapping[str, float]],
+    *,
+    prepare: Callable[[], None] = nothing,
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """Both in turn, each round the other one first; metric → the values of either."""
+    """Both in turn, each round the other one first; metric → the values of either. Every round is prepared."""
     found: dict[str, tuple[list[float], list[float]]] = {}
     for number in range(settings.rounds):
         say(f"{case}: round {number + 1} of {settings.rounds}")
-        free_memory.fetch()
+        prepare()
         for name in names if number % 2 == 0 else names[::-1]:
             for metric, value in measure(name).items():
                 found.setdefault(metric, ([], []))[names.index(name)].append(value)
