@@ -17,16 +17,16 @@ _NOT_TOUCHED = 512 * _MIB  # for what others need meanwhile
 _PIECE = 64 * _MIB  # at a time: Ctrl-C waits for no more
 
 
-def fetch(wanted: int = _WANTED) -> None:
+def fetch() -> None:
     """Touches as much as is wanted, and free. Afterwards it is free again, and here."""
-    size = min(wanted, free_bytes() - _NOT_TOUCHED)
+    size = min(_WANTED, _free_bytes() - _NOT_TOUCHED)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
     with ExitStack() as pieces:
         for _ in range(size // _PIECE):
             pieces.enter_context(mmap.mmap(-1, _PIECE, flags=flags))
 
 
-def free_bytes() -> int:
+def _free_bytes() -> int:
     """Used by nobody, not even for files."""
     with open("/proc/meminfo") as figures:
         for line in figures:

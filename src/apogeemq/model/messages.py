@@ -12,7 +12,7 @@ from apogeemq.model import properties as names
 from apogeemq.model.queues import MessageQueue
 
 
-class Message(msgspec.Struct, gc=False):
+class Message(msgspec.Struct):
     """What is sent. `properties` are the program's own; the system's names are refused there."""
 
     topic: str

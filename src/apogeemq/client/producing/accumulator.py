@@ -39,7 +39,6 @@ class Accumulator:
         self._max_bytes = max_bytes
         self._ended = ended
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._new_result: Callable[[], asyncio.Future[SendResult]] | None = None  # of the loop
         self._growing: dict[tuple[str, bool], _Batch] = {}
         self._last: _Batch | None = None  # of those that grow: most messages go where the one before went
         self._sending: set[asyncio.Task[None]] = set()
@@ -67,7 +66,6 @@ class Accumulator:
         if batch is None:
             if self._loop is None:  # asked for once: each time is a call of the system
                 self._loop = asyncio.get_running_loop()
-                self._new_result = self._loop.create_future
             key = (topic, waits)
             timer = self._loop.call_later(self._linger_seconds, self._ripe, key)
             batch = self._growing[key] = _Batch(message, timer)
@@ -75,8 +73,8 @@ class Accumulator:
         return batch
 
     def _added_to(self, batch: _Batch) -> asyncio.Future[SendResult]:
-        assert self._new_result is not None
-        result = self._new_result()
+        assert self._loop is not None
+        result: asyncio.Future[SendResult] = self._loop.create_future()
         batch.results.append(result)
         if batch.messages.size >= self._max_bytes:
             self._ripe((batch.topic, batch.waits_for_store))
