@@ -2,6 +2,7 @@
 
 Spark puts its zips of sources first in the path of every Python it starts. There is no bytecode in them: each process,
 and every stream is planned by a new one, would compile two hundred modules, which takes longer than all else it does.
+Nor need it start a thread for every core: numpy does so when it is imported, and a task has one core.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from apogeemq.spark.runtime.scripts import cache_folder, folder_with_script
 
 
 def worker_python(cache: Path | None = None) -> str:
-    """What PYSPARK_PYTHON must be: this Python, or a script that starts it without the zips."""
+    """What PYSPARK_PYTHON must be: this Python, or a script that starts it without the zips and without threads that
+    nobody needs, unless OPENBLAS_NUM_THREADS or OMP_NUM_THREADS says how many there must be."""
     if not _is_installed():
         return sys.executable
     script = f"""#!/bin/sh
@@ -27,6 +29,9 @@ for package in pyspark py4j; do
         */python/lib/$package*.zip) PYTHONPATH=${{PYTHONPATH#*:}} ;;
     esac
 done
+# For whoever computes with numpy: a task has one core.
+: "${{OPENBLAS_NUM_THREADS=${{OMP_NUM_THREADS:-1}}}}"
+export OPENBLAS_NUM_THREADS
 exec {shlex.quote(sys.executable)} "$@"
 """
     found = folder_with_script(cache or cache_folder(), "python", script) / "python"

@@ -61,3 +61,17 @@ def test_a_pyspark_that_other_processes_do_not_find_is_left_to_the_zip(
 ) -> None:
     monkeypatch.setattr(pyspark, "__file__", str(tmp_path / "elsewhere" / "pyspark" / "__init__.py"))
     assert worker_python(tmp_path) == sys.executable
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "1"), ({"OMP_NUM_THREADS": "3"}, "3"), ({"OMP_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": "2"}, "2")],
+)
+def test_numpy_starts_no_threads_unless_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], expected: str
+) -> None:
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert asked(worker_python(tmp_path), "import os; print(os.environ['OPENBLAS_NUM_THREADS'])") == expected
