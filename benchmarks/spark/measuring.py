@@ -22,7 +22,7 @@ def figures(rows: int, result: Result) -> dict[str, float]:
 
 
 def nothing() -> None:
-    """Most rounds need no preparation."""
+    """Most measurements need no preparation."""
 
 
 def alternated(
@@ -34,12 +34,12 @@ def alternated(
     *,
     prepare: Callable[[], None] = nothing,
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """Both in turn, each round the other one first; metric → the values of either. Every round is prepared."""
+    """Both in turn, each round the other one first; metric → the values of either. Every measurement is prepared."""
     found: dict[str, tuple[list[float], list[float]]] = {}
     for number in range(settings.rounds):
         say(f"{case}: round {number + 1} of {settings.rounds}")
-        prepare()
         for name in names if number % 2 == 0 else names[::-1]:
+            prepare()
             for metric, value in measure(name).items():
                 found.setdefault(metric, ([], []))[names.index(name)].append(value)
     return found
