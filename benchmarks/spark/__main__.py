@@ -30,10 +30,10 @@ Made by `{{command}}`; do not edit by hand.
 
 {{machine}}
 
-Each source has a Spark of its own (`local[2]`, heap 2 GB, the settings of Java that `embedded_session` gives) that
-stays warm: before a case of reads or writes counts, it is run until its efficiency stops rising. Both do the same,
-alternately, in one run, and share the machine with the two brokers. Each figure is the median of the rounds and *ratio*
-is ours divided by the other's. *Rounds' ratios* are the lowest and the highest of any single round.
+Each source has a Spark of its own (`local[2]`, heap 2 GB, the settings of Java and sockets that `embedded_session`
+gives) that stays warm: before a case of reads or writes counts, it is run until its efficiency stops rising. Both do
+the same, alternately, in one run, and share the machine with the two brokers. Each figure is the median of the rounds
+and *ratio* is ours divided by the other's. *Rounds' ratios* are the lowest and the highest of any single round.
 
 - The other: Spark's Kafka source 4.2.0 on a Kafka 3.9.1 broker (heap 1 GB), both with their defaults. Topics have eight
   partitions, messages no keys and no headers.

@@ -16,7 +16,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from apogeemq.spark.runtime.python import worker_python
-from apogeemq.spark.runtime.session import ARROW_OPTIONS
+from apogeemq.spark.runtime.session import ARROW_OPTIONS, worker_sockets
 from benchmarks.spark.jobs import ANSWER, READY, Answer, Copy, CreateKafkaTopic, Job, Read, Stream, Write
 
 CORES = 2
@@ -37,6 +37,7 @@ def session(folder: Path, jars: list[str]) -> SparkSession:
         "spark.sql.streaming.numRecentProgressUpdates": str(_KEPT_PROGRESS),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **worker_sockets(),
     }
     if jars:
         settings["spark.driver.extraClassPath"] = os.pathsep.join(jars)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 from apogeemq.spark.pipeline import submit
 from apogeemq.spark.runtime.py_files import as_archives, write_dependencies, write_package
 from apogeemq.spark.runtime.python import worker_python
-from apogeemq.spark.runtime.session import ERRORS_NAME, LOG_NAME, embedded_session, log_folder_of
+from apogeemq.spark.runtime.session import ERRORS_NAME, LOG_NAME, embedded_session, log_folder_of, worker_sockets
 from tests.spark import shipped_program
 from tests.spark.standalone import Standalone
 from tests.spark.worlds import World
@@ -48,6 +49,17 @@ def test_workers_are_this_python_with_the_installed_pyspark(spark: SparkSession)
         return sys.executable, pyspark.__file__
 
     assert spark.sparkContext.parallelize([0], 1).map(where).first() == (sys.executable, pyspark.__file__)
+
+
+def test_workers_are_talked_to_without_ports_where_a_path_is_short_enough(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def says(_: int) -> str:
+        return os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "").lower()
+
+    assert spark.sparkContext.parallelize([0], 1).map(says).first() == ("true" if worker_sockets() else "")
+    monkeypatch.setattr(tempfile, "tempdir", "/" + "long/" * 12)
+    assert worker_sockets() == {}
 
 
 @pytest.mark.timeout(600)

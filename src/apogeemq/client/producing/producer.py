@@ -245,8 +245,8 @@ class Producer(TopicQueries):
         born_ms = now_ms()
         unique_ids = self._running.unique_ids.several(born_ms, len(messages))
         outgoing = prepared_batch(messages, self.group, self.options, unique_ids, born_ms, self._client.namespace)
-        deadline = self._deadline(timeout_seconds)
-        return unique_ids, await self._running_sender.deliver(outgoing, messages.first, queue, deadline)
+        seconds = timeout_seconds or self.options.send_timeout_seconds
+        return unique_ids, await self._running_sender.send(outgoing, messages.first, queue, seconds)
 
     async def send_encoded(
         self,
