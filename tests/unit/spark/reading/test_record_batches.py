@@ -151,6 +151,7 @@ def test_records_that_differ_in_values_of_equal_length(
     stored = [Stored(properties=one) for one in entries]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_batches, "FEW_RECORDS", 0)
+        patch.setattr(property_table, "_ROWS_AT_ONCE", data.draw(some.sampled_from((2, 3, 32))))
         assert decoded(one_pull(*stored)) == expected(one_pull(*stored))
 
 
