@@ -52,11 +52,10 @@ and *ratio* is ours divided by the other's. *Rounds' ratios* are the lowest and 
   4 million messages of 200 B or 2 million of 1 KiB, twice as many as batches, so that a start of a second or two is not
   the main thing. What it takes to start and end a query is measured with a few rows; ours starts a Python process for
   it. All packages have their bytecode, as those that pip installs usually do.
-- *Batch write*: rows made by Spark itself, from two tasks; both sinks with their defaults. Rows are made by copying a
-  text, which takes some 0.2 µs: padding one with `rpad`, as earlier pages had it, takes Spark 2 µs at 200 B and 10 at
-  1 KiB, more than either sink. Afterwards every row must be in the topic. Before each measurement, free memory that the
-  host of the virtual machine has taken back is fetched: brokers need new pages for what they write, and would wait for
-  them.
+- *Batch write*: rows made by Spark itself, from two tasks; both sinks with their defaults. Bodies are made by copying a
+  text: padding one with `rpad`, as earlier pages had it, took three quarters of the JVM's time in a profile of our sink
+  at 200 B. Afterwards every row must be in the topic. Before each measurement, free memory that the host of the virtual
+  machine has taken back is fetched: brokers need new pages for what they write, and would wait for them.
 - *Rows per CPU-second* counts the CPU time of Spark: the JVM and, in ours, the Python processes it starts. The brokers'
   is left out.
 - *Batches of 800 rows*: the median time of a micro-batch (`triggerExecution`) of a stream limited by

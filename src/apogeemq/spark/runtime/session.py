@@ -125,7 +125,7 @@ def _settings(app_name: str, master: str, folder: Path, log_level: str, *, shows
 
 def worker_sockets() -> dict[str, str]:
     """Between the JVM and Python workers on one machine: sockets that have a path instead of a port move the same bytes
-    with less work, and nobody else can connect to them."""
+    with less work."""
     folder = tempfile.gettempdir()
     if len(os.fsencode(folder)) > _MAX_SOCKET_FOLDER:
         return {}
