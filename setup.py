@@ -28,6 +28,7 @@ HOT_MODULES = (
     "client/consuming/pushing/delivery",
     "client/consuming/pushing/ordered_delivery",
     "client/producing/accumulator",
+    "client/producing/batch_results",
     "client/producing/connections",
     "client/producing/destinations",
     "client/producing/direct_sends",

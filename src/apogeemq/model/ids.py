@@ -17,6 +17,7 @@ _UNIQUE_PREFIX: Final = Struct(">HI")
 
 HOST_SIZES: Final = (8, 20)
 _HEX: Final = [f"{number:02X}" for number in range(256)]
+_HEX_BYTES: Final = [digits.encode() for digits in _HEX]
 
 
 def encode_host(address: bytes, port: int) -> bytes:
@@ -53,14 +54,33 @@ def unique_id_start(prefix: str, since_month_ms: int) -> str:
     return prefix + (since_month_ms & 0xFFFFFFFF).to_bytes(4).hex().upper()
 
 
-def several_unique_ids(start: str, first: int, count: int) -> list[str]:
-    """Of as many numbers in a row."""
-    ids: list[str] = []
-    while len(ids) < count:
-        number = first + len(ids)
-        block, low = start + _HEX[number >> 8 & 0xFF], number & 0xFF  # two digits of all up to the next 256th
-        ids += [block + digits for digits in _HEX[low : low + count - len(ids)]]
-    return ids
+class UniqueIdRange:
+    """As many numbers in a row as there are messages in a batch, with what their ids begin with."""
+
+    __slots__ = ("_first", "_start", "count")
+
+    def __init__(self, start: str, first: int, count: int) -> None:
+        self._start = start
+        self._first = first
+        self.count = count
+
+    def texts(self) -> list[str]:
+        ids: list[str] = []
+        while len(ids) < self.count:
+            number = self._first + len(ids)
+            block, low = self._start + _HEX[number >> 8 & 0xFF], number & 0xFF  # that of all up to the next 256th
+            ids += [block + digits for digits in _HEX[low : low + self.count - len(ids)]]
+        return ids
+
+    def encoded(self) -> list[bytes]:
+        """The same as they are written to the wire."""
+        ids: list[bytes] = []
+        start = self._start.encode()
+        while len(ids) < self.count:
+            number = self._first + len(ids)
+            block, low = start + _HEX_BYTES[number >> 8 & 0xFF], number & 0xFF
+            ids += [block + digits for digits in _HEX_BYTES[low : low + self.count - len(ids)]]
+        return ids
 
 
 def unique_id(start: str, count: int) -> str:

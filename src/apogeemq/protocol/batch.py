@@ -60,52 +60,27 @@ def _signed_word(data: bytes, at: i64) -> i64:
     return value if value < _SIGN_BIT else value - _UNSIGNED_END
 
 
-class BatchEncoder:
-    """Puts the messages of a batch together. They are often alike: what says how long their parts are is kept."""
-
-    __slots__ = ("_before", "_body_length", "_flag", "_head", "_middle", "_pieces", "_properties_length")
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._flag = self._body_length = self._properties_length = -1  # of the last message
-        self._before = b""
-        self._head = self._middle = b""  # what was before its body, and after it
-
-    def add(self, flag: int, body: bytes, properties: bytes) -> None:
-        self._begin(flag, body, len(properties), b"")
-        self._pieces.append(properties)
-
-    def add_named(self, flag: int, body: bytes, before_name: bytes, name: bytes, after_name: bytes) -> None:
-        """The same, of properties that are in three pieces."""
-        self._begin(flag, body, len(before_name) + len(name) + len(after_name), before_name)
-        pieces = self._pieces
-        pieces.append(name)
-        pieces.append(after_name)
-
-    def _begin(self, flag: int, body: bytes, properties_length: int, before: bytes) -> None:
-        length = len(body)
-        if (
-            length != self._body_length
-            or properties_length != self._properties_length
-            or flag != self._flag
-            or before is not self._before
-        ):
-            self._flag, self._body_length, self._properties_length = flag, length, properties_length
-            self._before = before
-            self._head = _HEAD.pack(_HEAD_SIZE + length + 2 + properties_length, 0, 0, flag, length)
-            self._middle = properties_length.to_bytes(2) + before
-        pieces = self._pieces
-        pieces.append(self._head)
-        pieces.append(body)
-        pieces.append(self._middle)
-
-    def joined(self) -> bytes:
-        return b"".join(self._pieces)
-
-
 def encode_batch(messages: list[tuple[int, bytes, bytes]]) -> bytes:
     """From (flag, body, properties) of each message."""
-    encoder = BatchEncoder()
+    pieces: list[bytes] = []
     for flag, body, properties in messages:
-        encoder.add(flag, body, properties)
-    return encoder.joined()
+        pieces += (_head(flag, len(body), len(properties)), body, len(properties).to_bytes(2), properties)
+    return b"".join(pieces)
+
+
+def encode_alike(bodies: list[bytes], before_name: bytes, names: list[bytes], after_name: bytes) -> bytes:
+    """The same of messages without flags whose properties differ in one part alone, of the same length in all."""
+    length = len(before_name) + len(names[0]) + len(after_name)
+    sizes = set(map(len, bodies))
+    head = _head(0, len(bodies[0]), length)
+    pieces = [head, b"", length.to_bytes(2) + before_name, b"", after_name] * len(bodies)
+    if len(sizes) > 1:
+        heads = {size: _head(0, size, length) for size in sizes}
+        pieces[0::5] = [heads[len(body)] for body in bodies]
+    pieces[1::5] = bodies
+    pieces[3::5] = names
+    return b"".join(pieces)
+
+
+def _head(flag: int, body_length: int, properties_length: int) -> bytes:
+    return _HEAD.pack(_HEAD_SIZE + body_length + 2 + properties_length, 0, 0, flag, body_length)

@@ -6,7 +6,7 @@ import os
 import threading
 from datetime import datetime
 
-from apogeemq.model.ids import several_unique_ids, unique_id, unique_id_prefix, unique_id_start
+from apogeemq.model.ids import UniqueIdRange, unique_id, unique_id_prefix, unique_id_start
 
 _DAYS_31_MS = 31 * 24 * 3_600_000
 _LATE_MS = 50  # in which nobody asks for so many ids that their numbers begin anew
@@ -32,13 +32,13 @@ class UniqueIds:
             self._count = number + 1
         return unique_id(start, number)
 
-    def several(self, now_ms: int, count: int) -> list[str]:
+    def several(self, now_ms: int, count: int) -> UniqueIdRange:
         with self._changing:
             if now_ms != self._last_ms:
                 self._start = self._start_of(now_ms)
             number, start = self._count, self._start
             self._count = number + count
-        return several_unique_ids(start, number, count)
+        return UniqueIdRange(start, number, count)
 
     def _start_of(self, now_ms: int) -> str:
         if self._last_ms - _LATE_MS < now_ms < self._last_ms:  # another thread was quicker to ask than to look

@@ -16,7 +16,7 @@ from apogeemq.client.producing.gathered import gathered
 from apogeemq.client.producing.outgoing import prepared, prepared_batch
 from apogeemq.errors import ConnectFailed, ProtocolError, RemoteRefused, RequestRefused
 from apogeemq.model.groups import GroupConfig
-from apogeemq.model.ids import parse_offset_id
+from apogeemq.model.ids import UniqueIdRange, parse_offset_id
 from apogeemq.model.messages import Message
 from apogeemq.model.queues import MessageQueue
 from apogeemq.model.topics import TopicConfig
@@ -78,7 +78,7 @@ async def test_messages_there_and_back(tmp_path: Path) -> None:
         answer = await it.calls.send(it.address, outgoing.header, outgoing.body, 5)
         assert (answer.code, answer.queue_id, answer.queue_offset) == (ResponseCode.SUCCESS, 0, 0)
         both = gathered([Message("T", b"two"), Message("T", b"three")])
-        batch = prepared_batch(both, "P", ProducerOptions(), ["V", "W"], 5)
+        batch = prepared_batch(both, "P", ProducerOptions(), UniqueIdRange("V", 0, 2), 5)
         batch.header.queue_id = 0
         answer = await it.calls.send(it.address, batch.header, batch.body, 5)
         assert (answer.queue_offset, len(answer.offset_ids.split(","))) == (1, 2)

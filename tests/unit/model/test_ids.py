@@ -6,6 +6,7 @@ import pytest
 
 from apogeemq.model.ids import (
     OffsetId,
+    UniqueIdRange,
     encode_host,
     offset_id,
     parse_offset_id,
@@ -49,3 +50,10 @@ def test_a_unique_id_wraps_what_does_not_fit() -> None:
         unique_id(unique_id_start(prefix, 2**32 + 5), 2**16 + 7)
         == "0A000002" + "1234" + "00000001" + "00000005" + "0007"
     )
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 1), (254, 4), (5, 700), (65_530, 10), (7, 0)])
+def test_ids_of_a_range_are_those_of_its_numbers(first: int, count: int) -> None:
+    ids = UniqueIdRange("AB", first, count)
+    assert ids.texts() == [unique_id("AB", number) for number in range(first, first + count)]
+    assert ids.encoded() == [text.encode() for text in ids.texts()]

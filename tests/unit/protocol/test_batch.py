@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apogeemq.errors import ProtocolError
-from apogeemq.protocol.batch import BatchEncoder, decode_batch, encode_batch
+from apogeemq.protocol.batch import decode_batch, encode_alike, encode_batch
 
 MESSAGES = [(7, b"one", b"KEYS\x01k\x02"), (-1, b"", b""), (0, b"three", b"TAGS\x01t\x02")]
 
@@ -63,8 +63,8 @@ def test_any_bytes_are_a_batch_or_the_one_error(data: bytes) -> None:
         decode_batch(data)
 
 
-def test_properties_in_pieces_are_those_in_one() -> None:
-    encoder = BatchEncoder()
-    for flag, body, properties in (*MESSAGES, *MESSAGES[:1], *MESSAGES[:1]):
-        encoder.add_named(flag, body, properties[:1], properties[1:3], properties[3:])
-    assert encoder.joined() == encode_batch([*MESSAGES, *MESSAGES[:1], *MESSAGES[:1]])
+@pytest.mark.parametrize("bodies", [[b"one"], [b"one", b"two"], [b"one", b"", b"three"]])
+def test_messages_that_differ_in_a_name_are_written_as_any_others(bodies: list[bytes]) -> None:
+    names = [b"%02d" % number for number in range(len(bodies))]
+    written = [(0, body, b"a" + name + b"b") for body, name in zip(bodies, names, strict=True)]
+    assert encode_alike(bodies, b"a", names, b"b") == encode_batch(written)

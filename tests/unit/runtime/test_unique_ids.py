@@ -43,16 +43,16 @@ def test_a_program_that_seeds_its_chance_gets_other_ids_all_the_same() -> None:
 def test_several_at_once_are_those_that_would_have_come_one_by_one() -> None:
     ids = UniqueIds(ADDRESS)
     first = ids.next(NOW_MS)
-    several = ids.several(NOW_MS, 3)
+    several = ids.several(NOW_MS, 3).texts()
     assert [int(each[-4:], 16) for each in several] == [1, 2, 3]
     assert {each[:-4] for each in several} == {first[:-4]}
     assert ids.next(NOW_MS + 1)[-4:] == "0004"
-    assert ids.several(NOW_MS + 2, 0) == []
+    assert ids.several(NOW_MS + 2, 0).texts() == []
 
 
 def test_many_at_once_count_on_over_every_digit() -> None:
     ids = UniqueIds(ADDRESS)
-    made = [number for size in (1, 255, 256, 700, 65_000) for number in ids.several(NOW_MS, size)]
+    made = [number for size in (1, 255, 256, 700, 65_000) for number in ids.several(NOW_MS, size).texts()]
     assert [int(each[-4:], 16) for each in made] == [number % 65_536 for number in range(len(made))]
 
 

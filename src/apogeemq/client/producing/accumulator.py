@@ -5,24 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from apogeemq.client.producing.batch_results import BatchOutcome, BatchResults, PendingResult
 from apogeemq.client.producing.gathered import Gathered, body_of
 from apogeemq.model.messages import Message, SendResult
-from apogeemq.model.queues import MessageQueue
 
-SendBatch = Callable[[Gathered], Awaitable[list[SendResult]]]
+SendBatch = Callable[[Gathered], Awaitable[BatchResults]]
 BatchEnded = Callable[[int, int], None]
 
 
 class _Batch:
-    __slots__ = ("is_answered", "messages", "results", "timer", "topic", "waits_for_store")
+    __slots__ = ("messages", "outcome", "timer", "topic", "waits_for_store")
 
-    def __init__(self, first: Message, timer: asyncio.TimerHandle) -> None:
+    def __init__(self, first: Message, loop: asyncio.AbstractEventLoop, timer: asyncio.TimerHandle) -> None:
         self.topic = first.topic
         self.waits_for_store = first.waits_for_store
         self.messages = Gathered(first)
-        self.results: list[asyncio.Future[SendResult]] = []
+        self.outcome = BatchOutcome(loop)
         self.timer = timer
-        self.is_answered = False
 
 
 class Accumulator:
@@ -68,17 +67,15 @@ class Accumulator:
                 self._loop = asyncio.get_running_loop()
             key = (topic, waits)
             timer = self._loop.call_later(self._linger_seconds, self._ripe, key)
-            batch = self._growing[key] = _Batch(message, timer)
+            batch = self._growing[key] = _Batch(message, self._loop, timer)
         self._last = batch
         return batch
 
     def _added_to(self, batch: _Batch) -> asyncio.Future[SendResult]:
-        assert self._loop is not None
-        result: asyncio.Future[SendResult] = self._loop.create_future()
-        batch.results.append(result)
+        result = PendingResult(batch.outcome, len(batch.messages) - 1)
         if batch.messages.size >= self._max_bytes:
             self._ripe((batch.topic, batch.waits_for_store))
-        return result
+        return result  # type: ignore[return-value]  # a future, as far as asyncio is concerned
 
     async def flush(self) -> None:
         """Send what there is, and wait until it has its answers."""
@@ -91,9 +88,8 @@ class Accumulator:
         """Give up what is not sent yet, and what has no answer yet."""
         for batch in self._growing.values():
             batch.timer.cancel()
-            for result in batch.results:
-                result.cancel()
-            self._ended(batch.messages.size, len(batch.results))
+            batch.outcome.cancel()
+            self._ended(batch.messages.size, len(batch.messages))
         self._growing.clear()
         self._last = None
         for task in tuple(self._sending):
@@ -111,38 +107,13 @@ class Accumulator:
         task.add_done_callback(lambda done: self._batch_ended(batch, done))
 
     async def _send_batch(self, batch: _Batch) -> None:
-        sent = await self._send(batch.messages)
-        for number, result in enumerate(batch.results):
-            try:
-                result.set_result(sent[number])
-            except asyncio.InvalidStateError:  # given up by who waited for it; to ask each one costs more
-                continue
-        batch.is_answered = True
+        batch.outcome.set_results(await self._send(batch.messages))
 
     def _batch_ended(self, batch: _Batch, done: asyncio.Task[None]) -> None:
         """Also when it was cancelled before it began."""
         self._sending.discard(done)
-        self._ended(batch.messages.size, len(batch.results))
-        if batch.is_answered:
-            return
-        error = None if done.cancelled() else done.exception()
-        for result in batch.results:
-            if result.done():
-                continue
-            if error is None:
-                result.cancel()
-            else:
-                result.set_exception(error)
-
-
-def results_of_batch(result: SendResult, unique_ids: list[str]) -> list[SendResult]:
-    """One result for each message of a batch: they lie at consecutive offsets of one queue."""
-    offset_ids = result.offset_id.split(",")
-    if len(offset_ids) != len(unique_ids):  # a broker that keeps a batch as one record names one place
-        offset_ids = [result.offset_id] * len(unique_ids)
-    status, transaction_id, offset = result.status, result.transaction_id, result.queue_offset
-    queue: MessageQueue = result.queue
-    made, results = SendResult, list[SendResult]()
-    for number, unique_id in enumerate(unique_ids):
-        results.append(made(status, unique_id, offset_ids[number], queue, offset + number, transaction_id))
-    return results
+        self._ended(batch.messages.size, len(batch.messages))
+        if done.cancelled():
+            batch.outcome.cancel()
+        elif (error := done.exception()) is not None:
+            batch.outcome.set_error(error)

@@ -14,10 +14,11 @@ from apogeemq.client.producing.outgoing_request import Outgoing as Outgoing
 from apogeemq.errors import MessageIllegal
 from apogeemq.model import properties as names
 from apogeemq.model.flags import COMPRESSED
+from apogeemq.model.ids import UniqueIdRange
 from apogeemq.model.messages import SYSTEM_PROPERTIES, Message
 from apogeemq.model.properties import KEY_SEPARATOR, MAX_SIZE, NAME_END, VALUE_END, encode_properties
 from apogeemq.model.topics import NO_SEND_TOPICS, RETRY_PREFIX, topic_problem
-from apogeemq.protocol.batch import BatchEncoder
+from apogeemq.protocol.batch import encode_alike, encode_batch
 from apogeemq.protocol.compression import FLAGS, compress
 from apogeemq.protocol.headers.broker import SendMessage
 
@@ -47,7 +48,12 @@ def prepared(
 
 
 def prepared_batch(
-    messages: Gathered, group: str, options: ProducerOptions, unique_ids: list[str], now_ms: int, namespace: str = ""
+    messages: Gathered,
+    group: str,
+    options: ProducerOptions,
+    unique_ids: UniqueIdRange,
+    now_ms: int,
+    namespace: str = "",
 ) -> Outgoing:
     """One request for several messages that `check_batch` has seen. Raises MessageIllegal when they are too many."""
     first = messages.first
@@ -58,18 +64,21 @@ def prepared_batch(
     return encoded(first.topic, body, properties, group, options, now_ms)
 
 
-def _batch_body(messages: Gathered, unique_ids: list[str]) -> bytes:
+def _batch_body(messages: Gathered, unique_ids: UniqueIdRange) -> bytes:
     """Most messages of a batch differ in their ids and bodies alone."""
-    encoder, others = BatchEncoder(), messages.others
-    _encoded(messages.first, "")  # raises what there is to be said of its tags
+    ids, others = unique_ids.encoded(), messages.others
+    _encoded(messages.first, ids[0].decode())  # raises what there is to be said of its tags
     after_id = _after_id(messages.tags, waits_for_store=messages.first.waits_for_store)
+    if not others:
+        return encode_alike(messages.bodies, _BEFORE_ID, ids, after_id)
+    entries: list[tuple[int, bytes, bytes]] = []
     for number, body in enumerate(messages.bodies):
-        unique_id = unique_ids[number]
-        if others and (message := others.get(number)) is not None:
-            encoder.add(message.flag, body, _encoded(message, unique_id).encode())
+        message = others.get(number)
+        if message is None:
+            entries.append((0, body, _BEFORE_ID + ids[number] + after_id))
         else:
-            encoder.add_named(0, body, _BEFORE_ID, unique_id.encode(), after_id)
-    return encoder.joined()
+            entries.append((message.flag, body, _encoded(message, ids[number].decode()).encode()))
+    return encode_batch(entries)
 
 
 def _after_id(tags: str, *, waits_for_store: bool) -> bytes:

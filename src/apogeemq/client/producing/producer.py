@@ -12,7 +12,8 @@ import msgspec
 from apogeemq.client.instance import ClientInstance, joined_instance
 from apogeemq.client.namespaces import with_namespace
 from apogeemq.client.options import ClientOptions, ProducerOptions
-from apogeemq.client.producing.accumulator import Accumulator, results_of_batch
+from apogeemq.client.producing.accumulator import Accumulator
+from apogeemq.client.producing.batch_results import BatchResults
 from apogeemq.client.producing.destinations import Destinations, QueueSelector, queue_without_namespace
 from apogeemq.client.producing.detector import Detector
 from apogeemq.client.producing.direct_sends import DirectSends, may_send_directly
@@ -35,6 +36,7 @@ from apogeemq.client.producing.window import Window
 from apogeemq.client.queries import TopicQueries
 from apogeemq.errors import ConfigError, WrongState
 from apogeemq.model.groups import group_problem
+from apogeemq.model.ids import UniqueIdRange
 from apogeemq.model.messages import Message, SendResult
 from apogeemq.model.properties import INSTANCE_ID, encode_properties
 from apogeemq.model.queues import MessageQueue
@@ -228,19 +230,20 @@ class Producer(TopicQueries):
         own = [self._named(message) for message in messages]
         check_batch(own, self.options)
         unique_ids, result = await self._send_checked_batch(gathered(own), queue, timeout_seconds)
-        return msgspec.structs.replace(result, message_id=",".join(unique_ids))
+        return msgspec.structs.replace(result, message_id=",".join(unique_ids.texts()))
 
-    async def _send_together(self, messages: Gathered) -> list[SendResult]:
+    async def _send_together(self, messages: Gathered) -> BatchResults:
         """A batch, unless there is only one to be sent."""
         if len(messages) > 1:
             unique_ids, result = await self._send_checked_batch(messages)
-            return results_of_batch(result, unique_ids)
+            return BatchResults(result, unique_ids)
         outgoing, message = self._prepared(messages.first)
-        return [await self._running_sender.send(outgoing, message, None, self.options.send_timeout_seconds)]
+        seconds = self.options.send_timeout_seconds
+        return BatchResults(await self._running_sender.send(outgoing, message, None, seconds), None)
 
     async def _send_checked_batch(
         self, messages: Gathered, queue: MessageQueue | None = None, timeout_seconds: float | None = None
-    ) -> tuple[list[str], SendResult]:
+    ) -> tuple[UniqueIdRange, SendResult]:
         """The ids of the messages, and a result without."""
         born_ms = now_ms()
         unique_ids = self._running.unique_ids.several(born_ms, len(messages))

@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 
-from apogeemq.client.producing.accumulator import Accumulator, results_of_batch
+from apogeemq.client.producing.accumulator import Accumulator
+from apogeemq.client.producing.batch_results import BatchResults
 from apogeemq.client.producing.gathered import Gathered
 from apogeemq.errors import ConnectionLost
+from apogeemq.model.ids import UniqueIdRange
 from apogeemq.model.messages import Message, SendResult, SendStatus
 from apogeemq.model.queues import MessageQueue
 from tests.unit.event_loop import in_loop
@@ -17,14 +19,9 @@ QUEUE = MessageQueue("a", 1, "T")
 NEVER = 3600.0
 
 
-def result(count: int, offset_ids: str | None = None) -> SendResult:
-    if offset_ids is None:
-        offset_ids = ",".join(f"O{number}" for number in range(count))
-    return SendResult(SendStatus.SEND_OK, "", offset_ids, QUEUE, 100)
-
-
-def names(count: int) -> list[str]:
-    return [f"U{number}" for number in range(count)]
+def results(count: int) -> BatchResults:
+    offset_ids = ",".join(f"O{number}" for number in range(count))
+    return BatchResults(SendResult(SendStatus.SEND_OK, "", offset_ids, QUEUE, 100), UniqueIdRange("U", 0, count))
 
 
 class Sent:
@@ -36,12 +33,12 @@ class Sent:
         self.gate.set()
         self.problem: Exception | None = None
 
-    async def __call__(self, messages: Gathered) -> list[SendResult]:
+    async def __call__(self, messages: Gathered) -> BatchResults:
         self.batches.append(messages.bodies)
         await self.gate.wait()
         if self.problem is not None:
             raise self.problem
-        return results_of_batch(result(len(messages)), names(len(messages)))
+        return results(len(messages))
 
 
 def bodies(*given: bytes, topic: str = "T") -> list[Message]:
@@ -54,11 +51,11 @@ async def test_a_batch_goes_when_it_has_waited_long_enough() -> None:
     accumulator = Accumulator(sent, 0.005, 1000)
     futures = [accumulator.add(message) for message in bodies(b"a", b"b")]
     assert sent.batches == []
-    results = await asyncio.gather(*futures)
+    sent_ones = await asyncio.gather(*futures)
     assert sent.batches == [[b"a", b"b"]]
-    assert [(each.message_id, each.offset_id, each.queue_offset) for each in results] == [
-        ("U0", "O0", 100),
-        ("U1", "O1", 101),
+    assert [(each.message_id, each.offset_id, each.queue_offset) for each in sent_ones] == [
+        ("U0000", "O0", 100),
+        ("U0001", "O1", 101),
     ]
 
 
@@ -78,7 +75,7 @@ async def test_a_message_that_does_not_fit_begins_the_next_batch() -> None:
     await first
     assert sent.batches == [[b"123456"]]
     await accumulator.flush()
-    assert (await second).message_id == "U0"
+    assert (await second).message_id == "U0000"
     assert sent.batches[1:] == [[b"78901"]]
 
 
@@ -116,7 +113,7 @@ async def test_who_gives_up_changes_nothing_for_the_others() -> None:
     first, second = (accumulator.add(message) for message in bodies(b"a", b"b"))
     first.cancel()
     await accumulator.flush()
-    assert (await second).message_id == "U1"
+    assert (await second).message_id == "U0001"
     assert first.cancelled()
 
 
@@ -135,9 +132,3 @@ async def test_flush_waits_for_the_answers() -> None:
     assert future.done()
     await accumulator.flush()  # nothing to do
     assert not accumulator._growing and not accumulator._sending
-
-
-def test_results_of_a_broker_that_names_one_place_for_all() -> None:
-    one, two = results_of_batch(result(2, "PLACE"), names(2))
-    assert (one.offset_id, two.offset_id) == ("PLACE", "PLACE")
-    assert (one.message_id, two.message_id, two.queue_offset) == ("U0", "U1", 101)

@@ -9,6 +9,7 @@ import pytest
 from apogeemq.client.options import ProducerOptions
 from apogeemq.client.producing.gathered import Gathered, gathered, is_plain
 from apogeemq.client.producing.outgoing import prepared_batch
+from apogeemq.model.ids import UniqueIdRange
 from apogeemq.model.messages import Message
 from apogeemq.model.properties import decode_properties
 from apogeemq.protocol.batch import decode_batch
@@ -17,8 +18,7 @@ PLAIN = Message("T", b"plain", "tags")
 
 
 def sent(messages: Gathered) -> list[tuple[int, bytes, dict[str, str]]]:
-    ids = [f"U{number}" for number in range(len(messages))]
-    batch = prepared_batch(messages, "P", ProducerOptions(), ids, 5)
+    batch = prepared_batch(messages, "P", ProducerOptions(), UniqueIdRange("U", 0, len(messages)), 5)
     return [(flag, body, decode_properties(text.decode())) for flag, body, text in decode_batch(batch.body)]
 
 
@@ -27,8 +27,8 @@ def test_of_plain_messages_only_the_bodies_are_kept() -> None:
     assert (together.bodies, together.others, together.size) == ([b"plain", b"two"], {}, 8)
     expected = {"WAIT": "true", "TAGS": "tags"}
     assert sent(together) == [
-        (0, b"plain", {"UNIQ_KEY": "U0", **expected}),
-        (0, b"two", {"UNIQ_KEY": "U1", **expected}),
+        (0, b"plain", {"UNIQ_KEY": "U0000", **expected}),
+        (0, b"two", {"UNIQ_KEY": "U0001", **expected}),
     ]
 
 
@@ -47,7 +47,7 @@ def test_what_has_more_to_it_is_kept_whole_wherever_it_stands(more: dict[str, An
         messages = [PLAIN, PLAIN]
         messages.insert(place, other)
         for number, (_, body, properties) in enumerate(sent(gathered(messages))):
-            id_and_wait = {"UNIQ_KEY": f"U{number}", "WAIT": "true"}
+            id_and_wait = {"UNIQ_KEY": f"U{number:04}", "WAIT": "true"}
             assert (body, properties) == (
                 (b"other", {**id_and_wait, **found}) if number == place else (b"plain", {**id_and_wait, "TAGS": "tags"})
             )

@@ -9,18 +9,19 @@ import pytest
 
 from apogeemq.client.options import ProducerOptions
 from apogeemq.client.producing.accumulator import Accumulator
+from apogeemq.client.producing.batch_results import BatchResults
 from apogeemq.client.producing.gathered import Gathered
 from apogeemq.client.producing.lingering import Lingering
 from apogeemq.client.producing.window import Window
 from apogeemq.errors import MessageIllegal
-from apogeemq.model.messages import Message, SendResult
+from apogeemq.model.messages import Message
 from tests.unit.event_loop import in_loop
 
 OPTIONS = ProducerOptions(linger_seconds=60.0, batch_bytes=1000, max_message_size=500)
 GOOD = Message("T", b"body", "tags")
 
 
-async def never(messages: Gathered) -> list[SendResult]:
+async def never(messages: Gathered) -> BatchResults:
     raise AssertionError(f"{messages} were sent")
 
 
@@ -82,7 +83,7 @@ async def test_what_the_window_has_no_room_for_must_wait() -> None:
 async def test_bodies_that_are_not_bytes_are_looked_at() -> None:
     it, _ = lingering()
     it.begin(GOOD)
-    assert isinstance(it.begin(msgspec.structs.replace(GOOD, body=bytearray(b"body"))), asyncio.Future)
+    assert asyncio.isfuture(it.begin(msgspec.structs.replace(GOOD, body=bytearray(b"body"))))
 
 
 @in_loop

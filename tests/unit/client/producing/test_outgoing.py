@@ -12,6 +12,7 @@ from apogeemq.client.producing.gathered import gathered
 from apogeemq.client.producing.outgoing import Outgoing, check_batch, may_be_batched, prepared, prepared_batch
 from apogeemq.errors import MessageIllegal
 from apogeemq.model.flags import COMPRESSED
+from apogeemq.model.ids import UniqueIdRange
 from apogeemq.model.messages import Message
 from apogeemq.model.properties import decode_properties
 from apogeemq.protocol.batch import decode_batch
@@ -26,7 +27,7 @@ def ready(message: Message, options: ProducerOptions = OPTIONS) -> Outgoing:
 
 def batch_of(messages: list[Message], options: ProducerOptions) -> Outgoing:
     check_batch(messages, options)
-    return prepared_batch(gathered(messages), "P", options, ["U"] * len(messages), 5)
+    return prepared_batch(gathered(messages), "P", options, UniqueIdRange("U", 1, len(messages)), 5)
 
 
 def properties(outgoing: Outgoing) -> dict[str, str]:
@@ -58,7 +59,7 @@ def test_the_properties() -> None:
 
 def test_the_namespace_travels_along() -> None:
     single = prepared(Message("NS%T", b"b"), "NS%P", OPTIONS, "U", 5, "NS")
-    batch = prepared_batch(gathered([Message("NS%T", b"b")]), "NS%P", OPTIONS, ["U"], 5, "NS")
+    batch = prepared_batch(gathered([Message("NS%T", b"b")]), "NS%P", OPTIONS, UniqueIdRange("U", 1, 1), 5, "NS")
     assert [properties(outgoing)["INSTANCE_ID"] for outgoing in (single, batch)] == ["NS", "NS"]
 
 
@@ -69,7 +70,7 @@ def test_one_key_need_not_be_a_list() -> None:
 @pytest.mark.parametrize("body", [b"bytes", bytearray(b"bytes"), memoryview(b"bytes")])
 def test_bodies_of_any_kind_of_bytes(body: Any) -> None:
     assert ready(Message("T", body)).body == b"bytes"
-    batch = prepared_batch(gathered([Message("T", body)]), "P", OPTIONS, ["U"], 5)
+    batch = prepared_batch(gathered([Message("T", body)]), "P", OPTIONS, UniqueIdRange("U", 1, 1), 5)
     assert decode_batch(batch.body)[0][1] == b"bytes"
 
 
@@ -134,20 +135,20 @@ def test_what_no_broker_would_take_is_refused(message: Message, why: str) -> Non
 
 def test_a_batch_holds_its_messages() -> None:
     messages = [Message("T", b"one", "a", flag=1), Message("T", b"two", keys=["k"])]
-    batch = prepared_batch(gathered(messages), "P", OPTIONS, ["U1", "U2"], 5)
+    batch = prepared_batch(gathered(messages), "P", OPTIONS, UniqueIdRange("U", 1, 2), 5)
     assert batch.is_batch and batch.header.is_batch
     assert properties(batch) == {"WAIT": "true"}
     one, two = decode_batch(batch.body)
     assert (one[0], one[1], decode_properties(one[2].decode())) == (
         1,
         b"one",
-        {"UNIQ_KEY": "U1", "WAIT": "true", "TAGS": "a"},
+        {"UNIQ_KEY": "U0001", "WAIT": "true", "TAGS": "a"},
     )
     assert (two[1], decode_properties(two[2].decode())["KEYS"]) == (b"two", "k")
 
 
 def test_batches_are_not_compressed() -> None:
-    batch = prepared_batch(gathered([Message("T", bytes(9000))]), "P", OPTIONS, ["U"], 5)
+    batch = prepared_batch(gathered([Message("T", bytes(9000))]), "P", OPTIONS, UniqueIdRange("U", 1, 1), 5)
     assert batch.header.system_flag == 0
     assert decode_batch(batch.body)[0][1] == bytes(9000)
 
