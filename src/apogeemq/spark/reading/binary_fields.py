@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from apogeemq.spark.hex_digits import in_hex
+
 Indices = npt.NDArray[np.int64]
 
 _INT64: Final = pa.int64()
-_HEX: Final = np.array([int.from_bytes(b"%02X" % octet, "little") for octet in range(256)], "<u2")
 
 
 def fields_of(data: Any, starts: Indices, ends: Indices, kind: Any) -> Any:
@@ -65,9 +66,8 @@ def repeated(text: str, count: int) -> Any:
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(borders), pa.py_buffer(octets * count)])
 
 
-def in_hex(octets: npt.NDArray[np.uint8]) -> Any:
+def texts_in_hex(octets: npt.NDArray[np.uint8]) -> Any:
     """The rows of a matrix as strings of upper-case hex digits."""
     count, width = octets.shape
-    digits = _HEX[octets]
     borders = np.arange(count + 1, dtype=np.int32) * np.int32(2 * width)
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(borders), pa.py_buffer(digits)])
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(borders), pa.py_buffer(in_hex(octets))])

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from apogeemq.model import properties as names
 from apogeemq.model.properties import KEY_SEPARATOR
-from apogeemq.spark.reading.binary_fields import Indices, equally_long, fields_of, in_hex, numbers, repeated
+from apogeemq.spark.reading.binary_fields import Indices, equally_long, fields_of, numbers, repeated, texts_in_hex
 from apogeemq.spark.reading.carried_properties import has_all_properties
 from apogeemq.spark.reading.property_table import PropertyTable
 from apogeemq.spark.reading.record_heads import RecordHeads
@@ -121,7 +121,7 @@ class UsualRows:
         places = np.empty((len(self._heads), 16), np.uint8)
         places[:, :8] = _octets(self._heads.heads["store_host"])
         places[:, 8:] = _octets(self._heads.heads["physical_offset"])
-        return pc.coalesce(unique_keys, in_hex(places))
+        return pc.coalesce(unique_keys, texts_in_hex(places))
 
 
 def _octets(field: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:

@@ -27,7 +27,6 @@ TAG_SIZE: Final = 2
 _HASH: Final = slice(2, 10)
 _REST: Final = slice(14, 16)
 _DIGEST_SIZE: Final = 10
-_HEX: Final = np.array([list(f"{byte:02X}".encode()) for byte in range(256)], dtype=np.uint8)
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -74,11 +73,6 @@ class IdScope:
         ids[:, _HASH] = first
         ids[:, _REST] = rest
         return ids
-
-
-def in_hex(ids: Ids) -> Ids:
-    """As they stand in a message: 32 digits for each."""
-    return _HEX[ids].reshape(len(ids), 2 * ID_SIZE)
 
 
 def repeated_in(ids: Ids) -> int:

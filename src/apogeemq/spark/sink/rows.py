@@ -20,6 +20,7 @@ from apogeemq.model import properties as names
 from apogeemq.model.messages import SYSTEM_PROPERTIES
 from apogeemq.model.properties import KEY_SEPARATOR, MAX_SIZE
 from apogeemq.model.topics import RETRY_PREFIX
+from apogeemq.spark.hex_digits import in_hex
 from apogeemq.spark.sink import columns as known
 from apogeemq.spark.sink.arrow_texts import (
     around,
@@ -32,15 +33,15 @@ from apogeemq.spark.sink.arrow_texts import (
     starts,
 )
 from apogeemq.spark.sink.columns import SinkColumns
-from apogeemq.spark.sink.ids import Ids, in_hex
+from apogeemq.spark.sink.ids import ID_SIZE, Ids
 from apogeemq.spark.sink.write_options import DROP, WriteOptions, sent_topic_problem
 
 MAX_CHUNK_BYTES: Final = 64 * 1024 * 1024
 _END: Final = names.VALUE_END.encode()
-_BEFORE_ID: Final = np.frombuffer(f"{names.UNIQUE_KEY}{names.NAME_END}".encode(), dtype=np.uint8)
-_AFTER_ID: Final = np.frombuffer(
-    f"{names.VALUE_END}{names.WAIT}{names.NAME_END}true{names.VALUE_END}".encode(), dtype=np.uint8
-)
+_BEFORE_ID: Final = f"{names.UNIQUE_KEY}{names.NAME_END}".encode()
+_AFTER_ID: Final = f"{names.VALUE_END}{names.WAIT}{names.NAME_END}true{names.VALUE_END}".encode()
+_ID_TEXT: Final = np.frombuffer(_BEFORE_ID + bytes(2 * ID_SIZE) + _AFTER_ID, dtype=np.uint8)
+_ID_DIGITS: Final = slice(len(_BEFORE_ID), len(_BEFORE_ID) + 2 * ID_SIZE)
 _HEAD: Final = np.dtype([("size", ">i4"), ("magic", ">i4"), ("crc", ">i4"), ("flag", ">i4"), ("body", ">i4")])
 _SYSTEM: Final = pa.array(sorted(SYSTEM_PROPERTIES))
 
@@ -70,18 +71,13 @@ class RowEncoder:
         body_sizes = lengths(bodies)
         self._check_bodies(bodies, body_sizes)
         count = batch.num_rows
-        id_texts = np.concatenate(
-            [np.tile(_BEFORE_ID, (count, 1)), in_hex(ids), np.tile(_AFTER_ID, (count, 1))], axis=1
-        )
         pieces = [piece for piece in self._properties(batch) if piece is not None]
-        sizes = np.full(count, id_texts.shape[1], dtype=np.int64)
+        sizes = np.full(count, _ID_TEXT.size, dtype=np.int64)
         for piece in pieces:
             sizes += lengths(piece)
         if count and int(sizes.max()) > MAX_SIZE:
             raise MessageIllegal(f"the properties of a row take {int(sizes.max())} bytes, more than {MAX_SIZE}")
-        size_texts = sizes.astype(">u2").view(np.uint8).reshape(count, 2)
-        fixed = from_rows(np.concatenate([size_texts, id_texts], axis=1))
-        entries = joined(_heads(body_sizes, sizes), bodies, fixed, *pieces)
+        entries = joined(_heads(body_sizes, sizes), bodies, _sizes_and_ids(sizes, ids), *pieces)
         topics, topic_numbers = self._topics(batch)
         key_hashes, has_key = self._keys(batch)
         alone = self._alone(batch, body_sizes, topics, topic_numbers)
@@ -184,6 +180,15 @@ def _heads(body_sizes: npt.NDArray[np.int64], property_sizes: npt.NDArray[np.int
     heads["size"] = body_sizes + property_sizes + (_HEAD.itemsize + 2)
     heads["body"] = body_sizes
     return from_rows(heads.view(np.uint8).reshape(len(heads), _HEAD.itemsize))
+
+
+def _sizes_and_ids(sizes: npt.NDArray[np.int64], ids: Ids) -> pa.Array:
+    """How long the properties of each row are, and the first two of them."""
+    texts = np.empty((len(ids), 2 + _ID_TEXT.size), dtype=np.uint8)
+    texts[:, :2] = sizes.astype(">u2").view(np.uint8).reshape(-1, 2)
+    texts[:, 2:] = _ID_TEXT
+    texts[:, 2:][:, _ID_DIGITS] = in_hex(ids)
+    return from_rows(texts)
 
 
 def _property(name: str, values: pa.Array) -> pa.Array:

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apogeemq.spark.sink.ids import Ids, IdScope, in_hex, repeated_in
+from apogeemq.spark.hex_digits import in_hex
+from apogeemq.spark.sink.ids import Ids, IdScope, repeated_in
 
 
 def texts(ids: Ids) -> list[str]:

@@ -11,9 +11,10 @@ from apogeemq.client import MessageQueue, Producer, PullConsumer
 from apogeemq.protocol.batch import encode_batch
 from apogeemq.spark.cluster import Cluster as SparkCluster
 from apogeemq.spark.connection import Connection
+from apogeemq.spark.hex_digits import in_hex
 from apogeemq.spark.sink.columns import SinkColumns
 from apogeemq.spark.sink.epoch_task import EpochGuard, EpochPlan, fence_of
-from apogeemq.spark.sink.ids import IdScope, in_hex
+from apogeemq.spark.sink.ids import IdScope
 from apogeemq.spark.sink.ledger import EpochRun
 from apogeemq.spark.sink.requests import ANY_QUEUE, Request
 from apogeemq.spark.sink.write_options import WriteOptions, read_write_options
