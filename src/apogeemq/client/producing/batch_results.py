@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from contextvars import Context, copy_context
-from enum import IntEnum
 from types import TracebackType
 from typing import Any, Final
 
@@ -43,17 +42,12 @@ class BatchResults:
         ]
 
 
-class _State(IntEnum):
-    OPEN = 0
-    STORED = 1
-    FAILED = 2
-    CANCELLED = 3
-
-
-_OPEN: Final = int(_State.OPEN)
-_STORED: Final = int(_State.STORED)
-_FAILED: Final = int(_State.FAILED)
-_CANCELLED: Final = int(_State.CANCELLED)
+# What a batch's outcome is; plain numbers, because each message asks for it.
+_OPEN: Final = 0
+_STORED: Final = 1
+_FAILED: Final = 2
+_CANCELLED: Final = 3
+_NAMES: Final = ("open", "stored", "failed", "cancelled")
 
 
 class BatchOutcome:
@@ -186,5 +180,5 @@ class PendingResult:
         return self.result() if results is None or self._is_cancelled else results.of(self._number)
 
     def __repr__(self) -> str:
-        state = _State.CANCELLED if self._is_cancelled else _State(self._outcome.state)
-        return f"<{type(self).__name__} {self._number} of a batch {state.name.lower()}>"
+        state = _CANCELLED if self._is_cancelled else self._outcome.state
+        return f"<{type(self).__name__} {self._number} of a batch, {_NAMES[state]}>"
