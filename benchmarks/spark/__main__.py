@@ -54,8 +54,9 @@ and *ratio* is ours divided by the other's. *Rounds' ratios* are the lowest and 
   it. All packages have their bytecode, as those that pip installs usually do.
 - *Batch write*: rows made by Spark itself, from two tasks; both sinks with their defaults. Bodies are made by copying a
   text: padding one with `rpad`, as earlier pages had it, took three quarters of the JVM's time in a profile of our sink
-  at 200 B. Afterwards every row must be in the topic. Before each measurement, free memory that the host of the virtual
-  machine has taken back is fetched: brokers need new pages for what they write, and would wait for them.
+  at 200 B. Afterwards every row must be in the topic. Brokers need new pages for what they write, and would wait for
+  them: writes are measured before reads fill the memory with cached files, and free memory that the host of the virtual
+  machine has taken back is fetched before each measurement.
 - *Rows per CPU-second* counts the CPU time of Spark: the JVM and, in ours, the Python processes it starts. The brokers'
   is left out.
 - *Batches of 800 rows*: the median time of a micro-batch (`triggerExecution`) of a stream limited by
@@ -81,10 +82,11 @@ _VARIED_READS: dict[str, Case[Contenders]] = {
     "same-columns": _case(cases.batch_reads, size=200, action="noop", same_columns=True),
     "usual-pulls": _case(cases.batch_reads, size=200, action="noop", usual_pulls=True),
 }
+# Writes first: what is read later fills memory with files, and whoever then writes waits until some are dropped.
 CASES: dict[str, Case[Contenders]] = {
+    **{f"write-{size}": _case(cases.writes, size=size) for size in SIZES},
     **_READS,
     **_VARIED_READS,
-    **{f"write-{size}": _case(cases.writes, size=size) for size in SIZES},
     "small-batches": _case(cases.small_batches),
     "queues": _case(cases.more_queues),
     **{f"cold-{size}": _case(cold_scan.scans, size=size) for size in SIZES},
