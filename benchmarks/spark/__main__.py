@@ -82,7 +82,7 @@ _VARIED_READS: dict[str, Case[Contenders]] = {
     "same-columns": _case(cases.batch_reads, size=200, action="noop", same_columns=True),
     "usual-pulls": _case(cases.batch_reads, size=200, action="noop", usual_pulls=True),
 }
-# Writes first: what is read later fills memory with files, and whoever then writes waits until some are dropped.
+# Writes first: they need new pages, and what is read later fills the memory with cached files.
 CASES: dict[str, Case[Contenders]] = {
     **{f"write-{size}": _case(cases.writes, size=size) for size in SIZES},
     **_READS,
