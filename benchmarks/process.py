@@ -28,9 +28,11 @@ class OtherWork:
         self._began = time.monotonic()
         self._others = _busy_seconds() - _own_seconds()
 
-    def cores(self) -> float:
-        """On average; to be asked once all children have been waited for."""
-        return max(0.0, _busy_seconds() - _own_seconds() - self._others) / (time.monotonic() - self._began)
+    def cores(self, unwaited_s: float = 0.0) -> float:
+        """On average; to be asked once all children have been waited for. `unwaited_s` is the CPU time of processes
+        that are ours and that nobody has waited for."""
+        others = _busy_seconds() - _own_seconds() - unwaited_s - self._others
+        return max(0.0, others) / (time.monotonic() - self._began)
 
 
 def _own_seconds() -> float:

@@ -56,8 +56,11 @@ def run(
     contenders: AbstractContextManager[_C],
     settings: Settings,
     page: report.Page,
+    *,
+    unwaited_s: Callable[[_C], float] = lambda _: 0.0,
 ) -> None:
-    """Every chosen case, then the table, the JSON file and, if wished, the page for docs/."""
+    """Every chosen case, then the table, the JSON file and, if wished, the page for docs/. `unwaited_s` tells the CPU
+    time of the contenders' processes that nobody waits for: it is no other work."""
     unknown = set(wish.only) - cases.keys()
     if unknown:
         raise typer.BadParameter(f"no such case: {', '.join(sorted(unknown))}; known: {', '.join(cases)}")
@@ -73,7 +76,7 @@ def run(
     with awake() as is_awake, contenders as both:
         found = _run(console, chosen, both, settings)
     report.show(console, found, page)
-    where = report.machine(other_work.cores(), is_awake=is_awake)
+    where = report.machine(other_work.cores(unwaited_s(both)), is_awake=is_awake)
     console.print(where, highlight=False)
     report.write_json(wish.json, found, wish.command, where)
     console.print(f"every round: {wish.json}")

@@ -111,7 +111,7 @@ def main(
     wish = Wish(f"benchmarks.spark{' --large' * large}", quick, only or [], rounds, json, write_docs, False)
     chosen = {**CASES, **LARGE_CASES} if large or set(wish.only) & LARGE_CASES.keys() else CASES
     try:
-        run(wish, chosen, _contenders(), wish.settings(FULL, QUICK), _PAGE)
+        run(wish, chosen, _contenders(), wish.settings(FULL, QUICK), _PAGE, unwaited_s=Contenders.spark_seconds)
     except PeersUnavailable as unavailable:
         typer.echo(str(unavailable), err=True)
         raise typer.Exit(1) from None

@@ -163,6 +163,10 @@ class Contenders:
             self._sparks[side] = self._stack.enter_context(make(self._folder / f"spark-{side}"))
         return self._sparks[side]
 
+    def spark_seconds(self) -> float:
+        """CPU time of both JVMs and their workers, also when they have ended."""
+        return sum(spark.cpu().all for spark in self._sparks.values())
+
     @property
     def name_server(self) -> ours.NameServer:
         if not self._name_server.is_running():

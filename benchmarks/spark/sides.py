@@ -77,13 +77,17 @@ class Spark(Process):
         for process in left:
             kill(process)
 
-    def run(self, job: Job) -> Result:
+    def cpu(self) -> Cpu:
+        """Used since it was started; the program that takes the jobs is not counted."""
         assert self._watch is not None
-        before = self._watch.cpu()
+        return self._watch.cpu()
+
+    def run(self, job: Job) -> Result:
+        before = self.cpu()
         self.say(msgspec.json.encode(job).decode())
         self._answers += 1
         line = wait_for(self._next_answer, f"{self.name}: {job}", timeout_s=_ANSWER_SECONDS, interval_s=_POLL_S)
-        after = self._watch.cpu()
+        after = self.cpu()
         answer = msgspec.json.decode(line, type=Answer)
         if answer.problem:
             raise PeerError(f"{self.name}: {job}: {answer.problem}")
