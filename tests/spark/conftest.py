@@ -26,9 +26,7 @@ from tests.spark.worlds import APACHES, OURS, World
 
 MakeWorld = Callable[..., World]
 
-# On two cores these take as long as all others together: they are left to `make soak`.
-_LONG_MODULES = frozenset(("test_exactly_once.py",))
-# Elsewhere, a world of Apache's servers is for `make soak`, too.
+# Other modules have a world of Apache's servers only in `make soak`: two cores have no time for all of them.
 _ON_APACHE_TOO = frozenset(("test_batch_source.py", "test_batch_sink.py", "test_stream_source.py", "test_cold_scan.py"))
 
 
@@ -46,7 +44,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_long(item: pytest.Item) -> bool:
-    return item.path.name in _LONG_MODULES or (item.path.name not in _ON_APACHE_TOO and _is_on_apache_too(item))
+    return item.path.name not in _ON_APACHE_TOO and _is_on_apache_too(item)
 
 
 def _is_on_apache_too(item: pytest.Item) -> bool:
