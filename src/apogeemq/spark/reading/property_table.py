@@ -246,8 +246,7 @@ def _uniform_table(data: Any, starts: Indices, ends: Indices) -> PropertyTable |
     width = int(ends[0] - starts[0]) if count else 0
     if not width or ((ends - starts) != width).any():
         return None
-    every_byte: npt.NDArray[Any] = np.ndarray((data.size - width + 1,), f"V{width}", data, strides=(1,))
-    texts = every_byte[starts].view(np.uint8).reshape(count, width)
+    texts = _texts_side_by_side(data, starts, width).view(np.uint8).reshape(count, width)
     first, any_bits = texts[0], _of_columns(np.bitwise_or, texts)
     is_same: Mask = any_bits == _of_columns(np.bitwise_and, texts)
     ends_at = np.flatnonzero(first <= _VALUE_END).tolist()
@@ -267,6 +266,15 @@ def _uniform_table(data: Any, starts: Indices, ends: Indices) -> PropertyTable |
     if (any_bits >= _NOT_ASCII).any() or not has_no_other_end.all() or len(set(names)) < len(names):
         return None
     return _UniformTable(names, texts, parts, is_same)
+
+
+def _texts_side_by_side(data: Any, starts: Indices, width: int) -> npt.NDArray[Any]:
+    step = int(starts[1] - starts[0]) if len(starts) > 1 else width
+    if (np.diff(starts) == step).all():
+        texts: npt.NDArray[Any] = np.ndarray((len(starts),), f"V{width}", data, int(starts[0]), (step,))
+        return texts.copy()
+    every_byte: npt.NDArray[Any] = np.ndarray((data.size - width + 1,), f"V{width}", data, strides=(1,))
+    return np.asarray(every_byte[starts])
 
 
 def _of_columns(reduced_by: np.ufunc, texts: Octets) -> Octets:

@@ -42,6 +42,7 @@ _HEAD: Final = np.dtype(
         "itemsize": _HEAD_SIZE,
     }
 )
+_WORDS_OF_LAYOUT: Final = 1, 9, 21  # of a head, of 4 bytes each: magic, system flag, body length
 
 
 def record_positions(data: bytes | memoryview, part_sizes: Sequence[int] = ()) -> Positions:
@@ -169,6 +170,40 @@ def read_heads(data: bytes | memoryview, positions: Positions, unusual_flags: in
 
     Of the others nothing but the numbers at the beginning, up to the system flag, means what it says.
     """
+    alike = _read_alike(data, positions, unusual_flags)
+    return (alike, np.ones(len(alike), np.bool_)) if alike is not None else _read_any(data, positions, unusual_flags)
+
+
+def _read_alike(data: bytes | memoryview, positions: Positions, unusual_flags: int) -> RecordHeads | None:
+    """Where all parts of all records are of the same lengths, as a producer's may be, what is true of the first is true
+    of all. None when any are not, or the first is not usual."""
+    count, size = len(positions) - 1, int(positions[1]) if len(positions) > 1 else 0
+    if not size or (np.diff(positions) != size).any():
+        return None
+    first, is_usual = _read_any(data[:size], positions[:2], unusual_flags)
+    topic_start, property_start = int(first.topic_starts[0]), int(first.property_starts[0])
+    if not is_usual[0] or not _are_same(data, topic_start, size, 1) or not _are_same(data, property_start - 2, size, 2):
+        return None
+    every: npt.NDArray[Any] = np.ndarray((count,), _RAW_HEAD, data, 0, (size,))
+    heads = every.copy()
+    words = heads.view(np.uint32).reshape(count, -1)
+    if any((words[:, place] != words[0, place]).any() for place in _WORDS_OF_LAYOUT):
+        return None
+    starts = positions[:-1]
+    return RecordHeads(
+        *(pa.py_buffer(data), heads.view(_HEAD), starts + _HEAD_SIZE),
+        *(starts + topic_start, starts + property_start, positions[1:]),
+    )
+
+
+def _are_same(data: bytes | memoryview, first: int, step: int, length: int) -> bool:
+    """The parts of this length, which begin so far from each other."""
+    parts: npt.NDArray[Any] = np.ndarray((-(-(len(data) - first) // step),), f"V{length}", data, first, (step,))
+    found = parts.copy().view(f"u{length}")
+    return bool((found == found[0]).all())
+
+
+def _read_any(data: bytes | memoryview, positions: Positions, unusual_flags: int) -> tuple[RecordHeads, Mask]:
     starts, ends = positions[:-1], positions[1:]
     every_byte: npt.NDArray[Any] = np.ndarray((max(len(data) - _HEAD_SIZE + 1, 0),), _RAW_HEAD, data, strides=(1,))
     heads = every_byte[starts].view(_HEAD)

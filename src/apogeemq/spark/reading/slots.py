@@ -7,7 +7,7 @@ from typing import Final
 
 from apogeemq.spark.source.ranges import OffsetRange
 
-MAX_MESSAGES: Final = 1024  # of a pull; most brokers bring fewer
+MAX_MESSAGES: Final = 4096  # of a pull; most brokers bring fewer
 _FIRST_OFFSETS: Final = 64
 _MAX_OFFSETS: Final = 1024
 _MAX_OFFSETS_FILTERED: Final = 16_384  # most of them bring nothing

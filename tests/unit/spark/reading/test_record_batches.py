@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
@@ -219,6 +220,55 @@ def test_records_of_one_size_are_not_gone_through(monkeypatch: pytest.MonkeyPatc
     positions = record_heads.record_positions(b"".join(answers), [*map(len, answers)])
     assert len(positions) == 6
     assert positions[2] == len(answers[0])
+
+
+# What one of them has more in one part, it has less in another; some have flags.
+OF_ONE_SIZE = (
+    Stored(b"body", b"TAGS\x01abc\x02", b"TT"),
+    Stored(b"bodies", b"TAGS\x01a\x02", b"TT"),
+    Stored(b"bo", b"TAGS\x01abc\x02", b"TTTT"),
+    Stored(b"body", b"TAGS\x01a\x02", b"TTTT"),
+    Stored(b"body", b"TAGS\x01abc\x02", b"TT", system_flag=COMPRESSED),
+    Stored(b"body", b"TAGS\x01abc\x02", b"TT", system_flag=8),
+)
+
+
+@given(
+    some.sampled_from(OF_ONE_SIZE),
+    some.integers(1, 6),
+    some.none() | some.sampled_from(OF_ONE_SIZE),
+    some.none() | some.tuples(some.integers(0, 2**16), some.integers(0, 255)),
+)
+@settings(max_examples=300)
+def test_heads_of_one_size_are_read_as_others_are(
+    usual: Stored, count: int, odd: Stored | None, spoilt: tuple[int, int] | None
+) -> None:
+    """So many of them, perhaps one that differs, and perhaps a byte."""
+    data = bytearray(stored_from(0, [*[usual] * count, *([odd] if odd is not None else []), usual]))
+    if spoilt is not None:
+        data[spoilt[0] % len(data)] = spoilt[1]
+    positions = np.arange(0, len(data) + 1, len(usual.at(0)))
+    heads, is_usual = record_heads.read_heads(bytes(data), positions, COMPRESSED)
+    plain, is_plain = record_heads._read_any(bytes(data), positions, COMPRESSED)
+    assert is_usual.tolist() == is_plain.tolist()
+    assert heads.heads.tobytes() == plain.heads.tobytes()
+    for part in ("body_starts", "topic_starts", "property_starts", "ends"):
+        assert getattr(heads, part)[is_usual].tolist() == getattr(plain, part)[is_usual].tolist()
+
+
+def test_parts_of_the_same_lengths_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = record_heads._read_any
+    seen: list[record_heads.Positions] = []
+
+    def seen_by(data: bytes, positions: record_heads.Positions, flags: int) -> Any:
+        seen.append(positions)
+        return plain(data, positions, flags)
+
+    monkeypatch.setattr(record_heads, "_read_any", seen_by)
+    data = stored_from(0, [Stored()] * 5)
+    heads, is_usual = record_heads.read_heads(data, record_heads.record_positions(data), COMPRESSED)
+    assert is_usual.all()
+    assert (len(heads), [len(positions) for positions in seen]) == (5, [2])  # only at those of the first
 
 
 @given(some.binary(max_size=400), some.lists(some.integers(0, 2**16), max_size=4), some.integers(0, 255))

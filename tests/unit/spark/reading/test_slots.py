@@ -58,7 +58,7 @@ def test_a_single_odd_answer_does_not_count_for_everything() -> None:
 
 def test_pulls_ask_for_what_a_broker_brings() -> None:
     sizes = PullSizes(is_filtered=False)
-    assert (sizes.messages, sizes.wish(), sizes.full_pulls(1024)) == (1024, 1024, 1)
+    assert (sizes.messages, sizes.wish(), sizes.full_pulls(1024)) == (4096, 4096, 0)
     sizes.learn(1024, 32, 32 * 300)
     assert (sizes.messages, sizes.wish(), sizes.full_pulls(1024)) == (32, 32, 32)
     sizes.learn(7, 7, 7 * 300)  # no more was wanted
@@ -83,4 +83,4 @@ def test_now_and_then_a_pull_tries_to_get_more() -> None:
 def test_a_filter_says_nothing_of_what_a_broker_brings() -> None:
     sizes = PullSizes(is_filtered=True)
     sizes.learn(1024, 800, 0)
-    assert (sizes.messages, sizes.full_pulls(5000)) == (1024, 0)
+    assert (sizes.messages, sizes.full_pulls(5000)) == (4096, 0)
