@@ -18,7 +18,7 @@ from benchmarks.spark.sides import Result, Side, Spark
 from tests.peers import ours
 
 QUEUES = 8
-PULL_MESSAGES = 1_024
+PULL_MESSAGES = 4_096
 PULL_BYTES = 1 << 20
 USUAL_PULL_MESSAGES = 32
 USUAL_PULL_BYTES = 256 << 10
