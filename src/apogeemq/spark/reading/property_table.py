@@ -67,22 +67,21 @@ class PropertyTable:
 
 
 class _EvenTable(PropertyTable):
-    """Every record has the same names in the same order, as those of one producer do. `values` are those of the first
-    record, then those of the second …"""
+    """Every record has the same names in the same order, as those of one producer do."""
 
-    def __init__(self, names: list[str], values: Any, count: int) -> None:
+    def __init__(self, names: list[str], count: int) -> None:
         super().__init__(count)
         self._names = names
-        self._values = values
 
     def value_of(self, name: str) -> Any:
         return self._column(self._names.index(name)) if name in self._names else pa.nulls(self.count, pa.string())
 
     def _column(self, place: int) -> Any:
-        return self._values.take(numbers(np.arange(place, len(self._values), len(self._names)), pa.int64()))
+        raise NotImplementedError
 
     def _all_values(self) -> Any:
-        return self._values
+        """Those of the first record, then those of the second …"""
+        raise NotImplementedError
 
     def entries(self, *, has_all: bool) -> Entries:
         if has_all:
@@ -122,12 +121,29 @@ class _EvenTable(PropertyTable):
         return columns[0] if len(columns) == 1 else _interleaved(columns)
 
 
+class _SpacedTable(_EvenTable):
+    """`starts` and `ends` say where the values of the first record lie, then those of the second …"""
+
+    def __init__(self, names: list[str], octets: Any, starts: Indices, ends: Indices) -> None:
+        super().__init__(names, len(starts) // len(names))
+        self._octets = octets
+        self._starts = starts
+        self._ends = ends
+
+    def _column(self, place: int) -> Any:
+        width = len(self._names)
+        return fields_of(self._octets, self._starts[place::width], self._ends[place::width], pa.string())
+
+    def _all_values(self) -> Any:
+        return fields_of(self._octets, self._starts, self._ends, pa.string())
+
+
 class _UniformTable(_EvenTable):
     """Every record's properties are of the same length, with names and separators at the same places: what differs are
     values of equal length, as ids have. `parts` says where the values are within `texts`, which has a row for each."""
 
     def __init__(self, names: list[str], texts: Octets, parts: list[tuple[int, int]], is_same: Mask) -> None:
-        super().__init__(names, None, len(texts))
+        super().__init__(names, len(texts))
         self._texts = texts
         self._parts = parts
         self._is_same = is_same  # by column of the texts
@@ -366,5 +382,4 @@ def _even_table(octets: Any, names: list[bytes], starts: Indices, ends: Indices,
     kept = [place for place, name in enumerate(names) if name not in names[place + 1 :]]
     if len(kept) < width:
         starts, ends = (edges.reshape(count, width)[:, kept].ravel() for edges in (starts, ends))
-    values = fields_of(octets, starts, ends, pa.string())
-    return _EvenTable([names[place].decode() for place in kept], values, count)
+    return _SpacedTable([names[place].decode() for place in kept], octets, starts, ends)

@@ -5,6 +5,7 @@ Only records of the usual layout are read like this: the first magic, IPv4 hosts
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import repeat
 from struct import Struct, error
@@ -24,9 +25,11 @@ _HEAD_SIZE: Final = HEAD_SIZES[0]
 MIN_RECORD_SIZE: Final = _HEAD_SIZE + 1 + 2  # with neither body, topic nor properties
 MAX_DATA_SIZE: Final = 2**31 - 1  # Arrow's offsets are int32
 
-# Parts of whole records that are about the same size are gone through side by side, when they are so many.
-_MANY_PARTS: Final = 64
-_MAX_UNEVENNESS: Final = 4  # the largest is at most so many times the mean
+# Much data is gone through from many places, side by side, that are at least so far from each other.
+_MUCH_DATA: Final = 1 << 20
+_STRIDE: Final = 1 << 14
+_find_magic: Final = re.compile(re.escape(MAGIC_V1.to_bytes(4))).search
+_MAGIC_AT: Final = 4
 
 _unpack_size: Final = Struct(">I").unpack_from
 # One item of this at every byte: taking some copies whole heads.
@@ -52,15 +55,10 @@ def record_positions(data: bytes | memoryview, part_sizes: Sequence[int] = ()) -
     """
     if len(data) > MAX_DATA_SIZE:
         raise ProtocolError(f"{len(data)} bytes of records at once: at most {MAX_DATA_SIZE} can be read")
-    is_even = len(data) > 3 and max(part_sizes, default=0) * len(part_sizes) <= _MAX_UNEVENNESS * len(data)
-    if is_even and len(part_sizes) >= _MANY_PARTS:
-        positions = _positions_in_step(data, np.array(part_sizes, np.int64))
-        if positions is not None:
-            return positions
-        _positions_one_by_one(data)  # says what is wrong with a record
-        raise ProtocolError("an answer to a pull ends within a record")
-    equal = _positions_if_equal(data, part_sizes or (len(data),))
-    return equal if equal is not None else _positions_one_by_one(data)
+    positions = _positions_if_equal(data, part_sizes or (len(data),))
+    if positions is None and len(data) >= _MUCH_DATA:
+        positions = _positions_in_step(data)
+    return positions if positions is not None else _positions_one_by_one(data)
 
 
 def _positions_if_equal(data: bytes | memoryview, part_sizes: Sequence[int]) -> Positions | None:
@@ -98,13 +96,14 @@ def _positions_one_by_one(data: bytes | memoryview) -> Positions:
     return found
 
 
-def _positions_in_step(data: bytes | memoryview, part_sizes: Positions) -> Positions | None:
-    """The first records of all parts, then the second ones …; None when something is wrong."""
+def _positions_in_step(data: bytes | memoryview) -> Positions | None:
+    """From many places at once, each as far as to the next. A place that is no record's start, because bytes of a body
+    look like one, is not arrived at from the one before: None then, as when something is wrong."""
     every_byte: npt.NDArray[Any] = np.ndarray((len(data) - 3,), ">u4", data, strides=(1,))
-    ends = np.cumsum(part_sizes)
-    at = ends - part_sizes
+    starts = _likely_starts(data)
+    at, ends = starts, np.append(starts[1:], len(data))
     steps: list[Positions] = []
-    for _ in repeat(None, int(part_sizes.max()) // MIN_RECORD_SIZE + 1):
+    for _ in repeat(None, _STRIDE // MIN_RECORD_SIZE + 2):
         is_open = at < ends
         if not is_open.any():
             break
@@ -113,6 +112,13 @@ def _positions_in_step(data: bytes | memoryview, part_sizes: Positions) -> Posit
     by_part = np.array(steps).T
     positions = np.append(by_part[by_part < ends[:, None]], len(data))
     return None if (at != ends).any() or (np.diff(positions) < MIN_RECORD_SIZE).any() else positions
+
+
+def _likely_starts(data: bytes | memoryview) -> Positions:
+    starts = [0]
+    while (found := _find_magic(data, starts[-1] + _MAGIC_AT + _STRIDE)) is not None:
+        starts.append(found.start() - _MAGIC_AT)
+    return np.array(starts)
 
 
 def _bad_size(data: bytes | memoryview, positions: Positions, sizes: Positions) -> ProtocolError:

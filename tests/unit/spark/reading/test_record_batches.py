@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from apogeemq.model.flags import BORN_HOST_IPV6, COMPRESSED, COMPRESSION_ZSTD, S
 from apogeemq.model.properties import encode_properties
 from apogeemq.protocol.batch import encode_batch
 from apogeemq.protocol.compression import FLAGS, compress
+from apogeemq.protocol.record import MAGIC_V1
 from apogeemq.spark.reading import property_table, record_batches, record_heads
 from apogeemq.spark.reading.record_batches import FEW_RECORDS, Pulled, decode
 from apogeemq.spark.source.columns import ALL_COLUMNS
@@ -169,24 +171,38 @@ def test_records_of_one_layout_are_not_searched_for_separators(monkeypatch: pyte
 
 
 @given(
-    some.lists(some.lists(some.binary(max_size=60), max_size=6), min_size=1, max_size=8),
+    some.lists(some.binary(max_size=200) | some.sampled_from([MAGIC_V1.to_bytes(4), Stored().at(7)]), max_size=40),
+    some.integers(1, 700),
     some.none() | some.tuples(some.integers(0, 2**16), some.integers(0, 255)),
 )
-def test_answers_are_gone_through_side_by_side(bodies: list[list[bytes]], spoilt: tuple[int, int] | None) -> None:
-    answers = [bytearray(stored_from(0, list(map(Stored, answer)))) for answer in bodies]
-    if spoilt is not None and (victim := answers[spoilt[0] % len(answers)]):
-        victim[spoilt[0] % len(victim) // 100 * 100] = spoilt[1]  # often a size
-    pull = Pulled(span(0, 3), list(map(bytes, answers)))
-    results: list[Any] = []
-    for parts, unevenness in ((1, 1_000_000), (1_000_000, 4)):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(record_heads, "_MANY_PARTS", parts)
-            patch.setattr(record_heads, "_MAX_UNEVENNESS", unevenness)
-            try:
-                results.append(decoded(pull))
-            except ProtocolError:
-                results.append(None)
-    assert results[0] == results[1] or (spoilt is not None and results[0] is None)  # it looks at each answer
+@settings(max_examples=300)
+def test_much_data_is_gone_through_side_by_side(
+    bodies: list[bytes], stride: int, spoilt: tuple[int, int] | None
+) -> None:
+    """Some bodies look like records, or like their beginning."""
+    data = bytearray(stored_from(0, list(map(Stored, bodies))))
+    if spoilt is not None and data:
+        data[spoilt[0] % len(data)] = spoilt[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_heads, "_MUCH_DATA", 4)
+        patch.setattr(record_heads, "_STRIDE", stride)
+        assert found_by(record_heads.record_positions, data) == found_by(one_by_one, data)
+
+
+def found_by(find: Callable[[bytes], record_heads.Positions], data: bytearray) -> list[int] | str:
+    try:
+        return list(map(int, find(bytes(data))))
+    except ProtocolError as error:
+        return str(error)
+
+
+def test_much_data_is_not_gone_through_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = [Stored(bytes(number % 300)) for number in range(6_000)]
+    data = stored_from(0, messages)
+    assert len(data) > record_heads._MUCH_DATA
+    expected = one_by_one(data).tolist()
+    monkeypatch.setattr(record_heads, "_positions_one_by_one", None)
+    assert record_heads.record_positions(memoryview(data)).tolist() == expected
 
 
 @given(
@@ -201,13 +217,11 @@ def test_records_of_one_size_are_found_as_others_are(
     data = bytearray(b"".join(parts))
     if spoilt is not None and data:
         data[spoilt[0] % len(data)] = spoilt[1]
-    results: list[Any] = []
-    for find in (lambda octets: record_heads.record_positions(octets, [*map(len, parts)]), one_by_one):
-        try:
-            results.append(find(bytes(data)).tolist())
-        except ProtocolError as error:
-            results.append(str(error))
-    assert results[0] == results[1]
+
+    def at_a_stroke(octets: bytes) -> record_heads.Positions:
+        return record_heads.record_positions(octets, [*map(len, parts)])
+
+    assert found_by(at_a_stroke, data) == found_by(one_by_one, data)
 
 
 def one_by_one(data: bytes) -> record_heads.Positions:
