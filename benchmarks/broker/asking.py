@@ -15,6 +15,7 @@ from benchmarks.broker.frames import QUEUES, Encoder
 _AT_ONCE = 64
 _BATCH = 32
 _BATCHES_IN_FLIGHT = 4
+_FAR = 7919  # a prime: sizes of neighbours have nothing in common
 _DISPATCH_TIMEOUT_S = 30.0
 Address = tuple[str, int]
 
@@ -71,11 +72,25 @@ def create_topics(address: Address, count: int) -> None:
                 taken(sock)
 
 
-def fill(address: Address, topic: str, *, per_queue: int, size: int, queues: int = QUEUES, keyed: bool = False) -> None:
-    """`per_queue` messages (a multiple of 32) to every queue, in batches. `keyed`: with keys of the user's, too."""
+def fill(
+    address: Address,
+    topic: str,
+    *,
+    per_queue: int,
+    size: int,
+    queues: int = QUEUES,
+    keyed: bool = False,
+    varied: bool = False,
+) -> None:
+    """`per_queue` messages (a multiple of 32) to every queue, in batches. `keyed`: with keys of the user's, too.
+    `varied`: keys and bodies differ in length, bodies by up to half of `size` from it."""
     assert per_queue % _BATCH == 0
+    encoder = Encoder(keyed=keyed, varied=varied)
     with contextlib.ExitStack() as stack:
-        lanes = [stack.enter_context(_Lane(address, topic, queue, size, keyed)) for queue in range(queues)]
+        lanes = [
+            stack.enter_context(_Lane(address, encoder, _some_messages(topic, queue, size, varied)))
+            for queue in range(queues)
+        ]
         count = per_queue // _BATCH
         for turn in range(count + _BATCHES_IN_FLIGHT):
             for lane in lanes:
@@ -85,17 +100,21 @@ def fill(address: Address, topic: str, *, per_queue: int, size: int, queues: int
                     lane.take()
 
 
+def _some_messages(topic: str, queue: int, size: int, varied: bool) -> list[frames.Key]:
+    numbers = range(queue << 20, (queue << 20) + _BATCH * _AT_ONCE)
+
+    def size_of(number: int) -> int:
+        return size // 2 + number * _FAR % (size + 1) if varied else size
+
+    return [frames.Key(number, topic, queue, size_of(number)) for number in numbers]
+
+
 class _Lane:
     """One connection that fills one queue; a few ready batches go round."""
 
-    def __init__(self, address: Address, topic: str, queue: int, size: int, keyed: bool) -> None:
-        encoder, numbers = Encoder(keyed=keyed), itertools.count(queue << 20)
-        self._batches = itertools.cycle(
-            [
-                encoder.batch([frames.Key(next(numbers), topic, queue, size) for _ in range(_BATCH)])
-                for _ in range(_AT_ONCE)
-            ]
-        )
+    def __init__(self, address: Address, encoder: Encoder, messages: list[frames.Key]) -> None:
+        batches = range(0, len(messages), _BATCH)
+        self._batches = itertools.cycle([encoder.batch(messages[start : start + _BATCH]) for start in batches])
         self._sock = wire.connect(*address)
 
     def __enter__(self) -> _Lane:

@@ -56,10 +56,12 @@ def spread(topics: int, *, first: int, size: int, queues: int = QUEUES) -> Itera
 
 
 class Encoder:
-    """Makes frames whose unique keys no other encoder of this machine makes. `keyed`: with keys of the user's, too."""
+    """Makes frames whose unique keys no other encoder of this machine makes. `keyed`: with keys of the user's, too,
+    all of the same length unless they are `varied`."""
 
-    def __init__(self, *, keyed: bool = False) -> None:
+    def __init__(self, *, keyed: bool = False, varied: bool = False) -> None:
         self._keyed = keyed
+        self._varied = varied
         self._prefix = f"7F000001{os.getpid() & 0xFFFF:04X}60E53B93"
         self._time = time.time_ns() // 1_000_000
         self._opaque = wire.FIRST_OPAQUE
@@ -82,7 +84,8 @@ class Encoder:
         return f"{self._prefix}{(self._time + number // 65_536) & 0xFFFFFFFF:08X}{number % 65_536:04X}"
 
     def _properties(self, number: int) -> str:
-        keys = f"KEYS\x01key{number:08d}\x02" if self._keyed else ""
+        width = 8 + number % 9 if self._varied else 8
+        keys = f"KEYS\x01key{number:0{width}d}\x02" if self._keyed else ""
         return f"{keys}UNIQ_KEY\x01{self.unique_key(number)}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
 
     def _frame(self, code: int, key: Key, properties: str, body: bytes, *, batch: str = "false") -> bytes:

@@ -90,15 +90,18 @@ def batch_reads(
         options = {"columns": _SAME_COLUMNS} if same_columns and side == "ours" else {}
         return figures(topic.rows, contenders.run(side, contenders.read(side, topic, action, **options)))
 
-    is_varied = same_columns or usual_pulls
+    is_variant = same_columns or usual_pulls
     with contenders.usual_pulls() if usual_pulls else contextlib.nullcontext():
-        yield from _compared(settings, say, case, measure, {} if is_varied else READ_TARGETS)
+        yield from _compared(settings, say, case, measure, {} if is_variant else READ_TARGETS)
 
 
-def stream_reads(contenders: Contenders, settings: Settings, say: Say, *, size: int, action: Action) -> Iterator[Row]:
+def stream_reads(
+    contenders: Contenders, settings: Settings, say: Say, *, size: int, action: Action, is_varied: bool = False
+) -> Iterator[Row]:
     """More of the same as a stream. What it takes to start and end a query is measured with a few rows, too."""
-    topic, few = _filled(contenders, say, size, AMOUNTS[settings.quick].streamed[size]), Topic.of(size, 1)
-    case = f"stream read, {size} B, {action}"
+    topic = _filled(contenders, say, size, AMOUNTS[settings.quick].streamed[size], is_varied=is_varied)
+    few = Topic.of(size, 1)
+    case = f"stream read, {size} B, {action}" + ", sizes differ" * is_varied
     for side in SIDES:
         contenders.fill(side, few)
 
@@ -112,11 +115,11 @@ def stream_reads(contenders: Contenders, settings: Settings, say: Say, *, size: 
             QUERY_CPU: empty.cpu.all,
         }
 
-    yield from _compared(settings, say, case, measure, READ_TARGETS)
+    yield from _compared(settings, say, case, measure, {} if is_varied else READ_TARGETS)
 
 
-def _filled(contenders: Contenders, say: Say, size: int, rows: int) -> Topic:
-    topic = Topic.of(size, rows)
+def _filled(contenders: Contenders, say: Say, size: int, rows: int, *, is_varied: bool = False) -> Topic:
+    topic = Topic.of(size, rows, is_varied=is_varied)
     for side in SIDES:
         say(f"{topic.rows:,} messages of {size} B: {side}")
         contenders.fill(side, topic)

@@ -28,18 +28,19 @@ _FILLED_AT_ONCE = 32  # by asking.fill
 
 
 class Topic(NamedTuple):
-    """`rows` messages with bodies of `size` bytes, evenly over the queues."""
+    """`rows` messages with bodies of `size` bytes, evenly over the queues; or half as many to half as many again."""
 
     name: str
     size: int
     rows: int
     queues: int = QUEUES
+    is_varied: bool = False
 
     @classmethod
-    def of(cls, size: int, rows: int, queues: int = QUEUES) -> Topic:
+    def of(cls, size: int, rows: int, queues: int = QUEUES, *, is_varied: bool = False) -> Topic:
         step = queues * _FILLED_AT_ONCE
         rows = -(-rows // step) * step
-        return cls(f"bench-{size}-{rows}-{queues}", size, rows, queues)
+        return cls(f"bench-{size}-{rows}-{queues}" + "-varied" * is_varied, size, rows, queues, is_varied)
 
 
 class Contenders:
@@ -81,8 +82,10 @@ class Contenders:
         """Bodies of the topic's size, no two the same; made by copying, because to pad a text takes Spark longer than
         to send it."""
         column = {"ours": "body", "kafka": "value"}[side]
-        text = f"concat(CAST(id AS STRING), repeat('b', {topic.size}))"
-        body = f"substring(CAST({text} AS BINARY), 1, {topic.size}) AS {column}"
+        most = topic.size * 3 // 2 if topic.is_varied else topic.size
+        size = f"CAST({topic.size // 2} + id * 7919 % {topic.size + 1} AS INT)" if topic.is_varied else topic.size
+        text = f"concat(CAST(id AS STRING), repeat('b', {most}))"
+        body = f"substring(CAST({text} AS BINARY), 1, {size}) AS {column}"
         return Write(
             format=self._format(side),
             options={**self._where(side), "topic": topic.name, **options},
@@ -214,8 +217,15 @@ def _create(broker: ours.Broker, topic: Topic) -> None:
 
 
 def _fill(broker: ours.Broker, topic: Topic) -> None:
-    address, per_queue = ("127.0.0.1", broker.port), topic.rows // topic.queues
-    asking.fill(address, topic.name, per_queue=per_queue, size=topic.size, queues=topic.queues, keyed=True)
+    asking.fill(
+        ("127.0.0.1", broker.port),
+        topic.name,
+        per_queue=topic.rows // topic.queues,
+        size=topic.size,
+        queues=topic.queues,
+        keyed=True,
+        varied=topic.is_varied,
+    )
 
 
 def _ask(broker: ours.Broker, code: int, fields: dict[str, str], body: bytes = b"") -> None:
