@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import repeat
-from struct import Struct, error
 from typing import Any, Final
 
 import numpy as np
@@ -16,11 +14,10 @@ from apogeemq.errors import ProtocolError
 from apogeemq.model.topics import topic_problem
 from apogeemq.protocol.record import CRC_MASK, Record, decode_record, is_intact
 from apogeemq.spark.reading.binary_fields import Indices, fields_of
-from apogeemq.spark.reading.record_heads import MIN_RECORD_SIZE, Mask, Positions, read_heads
+from apogeemq.spark.reading.record_heads import MIN_RECORD_SIZE, Mask, Positions, chased, read_heads
 from apogeemq.spark.reading.single_rows import UNUSUAL_FLAGS
 from apogeemq.store.layout import could_be_unwritten
 
-_unpack_size: Final = Struct(">I").unpack_from
 _CRC_AT: Final = 8
 _CRC_SIZE: Final = 4
 
@@ -116,17 +113,8 @@ def _can_be_topic(topic: bytes) -> bool:
 
 def _positions(data: bytes) -> Positions:
     """Where records begin that end within the data, as their sizes say, and where the last one ends."""
-    positions: list[int] = []
-    add, position, end = positions.append, 0, len(data)
-    try:
-        for _ in repeat(None, end // MIN_RECORD_SIZE + 2):  # sizes are looked at below; of 0 it would not end
-            add(position)
-            position += _unpack_size(data, position)[0]
-    except error:  # past the end
-        pass
-    found = np.array(positions, dtype=np.int64)
-    sizes = np.diff(found)
-    too_small = np.flatnonzero(sizes < MIN_RECORD_SIZE)
+    found = chased(data)
+    too_small = np.flatnonzero(np.diff(found) < MIN_RECORD_SIZE)
     if len(too_small):
         found = found[: too_small[0] + 1]
-    return found[: np.searchsorted(found, end, "right")]
+    return found[: np.searchsorted(found, len(data), "right")]

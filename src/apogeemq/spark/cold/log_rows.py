@@ -13,10 +13,10 @@ from apogeemq.protocol.record import Record, is_intact
 from apogeemq.spark.cold.chunks import Chunk
 from apogeemq.spark.cold.wanted import NEVER_IN_QUEUE, Wanted
 from apogeemq.spark.reading.binary_fields import Indices, fields_of
-from apogeemq.spark.reading.property_table import PropertyTable, property_table
+from apogeemq.spark.reading.property_table import PropertyTable
 from apogeemq.spark.reading.record_heads import Mask, RecordHeads
 from apogeemq.spark.reading.single_rows import RecordPlace, Row, batch_of_rows, single_rows
-from apogeemq.spark.reading.usual_rows import FROM_PROPERTIES, UsualRows
+from apogeemq.spark.reading.usual_rows import FROM_PROPERTIES, UsualRows, regular_table
 from apogeemq.spark.source.ranges import OffsetRange
 
 _EVERY_OFFSET: Final = (-(2**63), 2**63 - 1)
@@ -45,11 +45,12 @@ class LogRows:
         if not len(numbers) and not others:
             return batch_of_rows((), self._schema)
         heads = chunk.heads if len(numbers) == len(chunk) else chunk.heads.only(numbers)
-        table, is_irregular = self._table(heads)
-        singles = list(others)
-        if is_irregular is not None:
-            singles += numbers[is_irregular].tolist()
-            heads, numbers = heads.only(~is_irregular), numbers[~is_irregular]
+        singles, table = list(others), None
+        if self._needs_table:
+            table, kept = regular_table(heads)
+            if len(kept) < len(numbers):
+                singles += np.delete(numbers, kept).tolist()
+                heads, numbers = heads.only(kept), numbers[kept]
         usual = self._batch_of_usual(heads, table)
         if not singles:
             return usual
@@ -99,22 +100,6 @@ class LogRows:
         )
 
     # -- rows ------------------------------------------------------------------------------------------------
-
-    def _table(self, heads: RecordHeads) -> tuple[PropertyTable | None, Mask | None]:
-        """The properties, and of which records they must be read one by one."""
-        if not self._needs_table:
-            return None, None
-        found = property_table(heads.data, heads.property_starts, heads.ends)
-        is_irregular: Mask | None = None
-        places: Indices = np.arange(len(heads))
-        while not isinstance(found, PropertyTable):
-            if is_irregular is None:
-                is_irregular = np.zeros(len(heads), np.bool_)
-            is_irregular[places[found]] = True
-            places = places[~found]
-            rest = heads.only(places)
-            found = property_table(rest.data, rest.property_starts, rest.ends)
-        return found, is_irregular
 
     def _batch_of_usual(self, heads: RecordHeads, table: PropertyTable | None) -> pa.RecordBatch:
         of_queue = {

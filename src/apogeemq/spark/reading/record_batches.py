@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from apogeemq.errors import ProtocolError
 from apogeemq.spark.reading.binary_fields import Indices, indices
-from apogeemq.spark.reading.property_table import PropertyTable, property_table
+from apogeemq.spark.reading.property_table import PropertyTable
 from apogeemq.spark.reading.record_heads import RecordHeads, read_heads, record_positions
 from apogeemq.spark.reading.single_rows import UNUSUAL_FLAGS, RecordPlace, Row, batch_of_rows, single_rows
-from apogeemq.spark.reading.usual_rows import FROM_PROPERTIES, UsualRows
+from apogeemq.spark.reading.usual_rows import FROM_PROPERTIES, UsualRows, regular_table
 from apogeemq.spark.source.ranges import OffsetRange
 
 FEW_RECORDS: Final = 128  # reading these one by one is faster
@@ -103,10 +103,9 @@ class _Chunk:
             heads = heads.only(numbers)
         if not needs_table:
             return _Usual(numbers, heads, None)
-        table = property_table(heads.data, heads.property_starts, heads.ends)
-        while not isinstance(table, PropertyTable):
-            heads, numbers = heads.only(~table), numbers[~table]
-            table = property_table(heads.data, heads.property_starts, heads.ends)
+        table, kept = regular_table(heads)
+        if len(kept) < len(numbers):
+            heads, numbers = heads.only(kept), numbers[kept]
         return _Usual(numbers, heads, table)
 
     def single_rows_except(self, numbers: Indices) -> list[Row]:

@@ -81,19 +81,25 @@ def _positions_if_equal(data: bytes | memoryview, part_sizes: Sequence[int]) -> 
 
 
 def _positions_one_by_one(data: bytes | memoryview) -> Positions:
+    found = chased(data)
+    sizes = np.diff(found)
+    if found[-1] != len(data) or (sizes < MIN_RECORD_SIZE).any():
+        raise _bad_size(data, found, sizes)
+    return found
+
+
+def chased(data: bytes | memoryview) -> Positions:
+    """Where records begin by what the sizes of those before say, as far as there is data; the last may lie beyond it.
+    Nobody has looked at the sizes yet."""
     positions: list[int] = []
     add, position = positions.append, 0
     try:
-        for _ in repeat(None, len(data) // MIN_RECORD_SIZE + 2):  # sizes are looked at below; of 0 it would not end
+        for _ in repeat(None, len(data) // MIN_RECORD_SIZE + 2):  # with sizes of 0 it would not end
             add(position)
             position += _unpack_size(data, position)[0]
     except error:  # past the end
         pass
-    found = np.array(positions, dtype=np.int64)
-    sizes = np.diff(found)
-    if positions[-1] != len(data) or (sizes < MIN_RECORD_SIZE).any():
-        raise _bad_size(data, found, sizes)
-    return found
+    return np.array(positions, dtype=np.int64)
 
 
 def _positions_in_step(data: bytes | memoryview) -> Positions | None:
@@ -172,7 +178,8 @@ class RecordHeads:
 
 
 def read_heads(data: bytes | memoryview, positions: Positions, unusual_flags: int) -> tuple[RecordHeads, Mask]:
-    """Of all records, as `record_positions` found them; and which are usual and have none of these system flags.
+    """Of all records, which begin at the positions, the last of them being where they end; and which are usual and have
+    none of these system flags. The data may go on behind them.
 
     Of the others nothing but the numbers at the beginning, up to the system flag, means what it says.
     """
@@ -188,7 +195,8 @@ def _read_alike(data: bytes | memoryview, positions: Positions, unusual_flags: i
         return None
     first, is_usual = _read_any(data[:size], positions[:2], unusual_flags)
     topic_start, property_start = int(first.topic_starts[0]), int(first.property_starts[0])
-    if not is_usual[0] or not _are_same(data, topic_start, size, 1) or not _are_same(data, property_start - 2, size, 2):
+    lengths_at = (topic_start, 1), (property_start - 2, 2)
+    if not is_usual[0] or not all(_are_same(data, *place, size, count) for place in lengths_at):
         return None
     every: npt.NDArray[Any] = np.ndarray((count,), _RAW_HEAD, data, 0, (size,))
     heads = every.copy()
@@ -202,9 +210,9 @@ def _read_alike(data: bytes | memoryview, positions: Positions, unusual_flags: i
     )
 
 
-def _are_same(data: bytes | memoryview, first: int, step: int, length: int) -> bool:
-    """The parts of this length, which begin so far from each other."""
-    parts: npt.NDArray[Any] = np.ndarray((-(-(len(data) - first) // step),), f"V{length}", data, first, (step,))
+def _are_same(data: bytes | memoryview, first: int, length: int, step: int, count: int) -> bool:
+    """So many parts of this length, which begin so far from each other."""
+    parts: npt.NDArray[Any] = np.ndarray((count,), f"V{length}", data, first, (step,))
     found = parts.copy().view(f"u{length}")
     return bool((found == found[0]).all())
 

@@ -15,7 +15,7 @@ from apogeemq.model import properties as names
 from apogeemq.model.properties import KEY_SEPARATOR
 from apogeemq.spark.reading.binary_fields import Indices, equally_long, fields_of, numbers, repeated, texts_in_hex
 from apogeemq.spark.reading.carried_properties import has_all_properties
-from apogeemq.spark.reading.property_table import PropertyTable
+from apogeemq.spark.reading.property_table import PropertyTable, property_table
 from apogeemq.spark.reading.record_heads import RecordHeads
 from apogeemq.spark.reading.single_rows import MAX_TIME_MS, host_text
 from apogeemq.spark.source.ranges import OffsetRange
@@ -24,6 +24,18 @@ FROM_PROPERTIES: Final = frozenset(("msg_id", "keys", "tags", "properties"))
 
 _US_PER_MS: Final = 1000
 _SPACE: Final = ord(KEY_SEPARATOR)
+
+
+def regular_table(heads: RecordHeads) -> tuple[PropertyTable, Indices]:
+    """The properties of those records that can be read at once, and which these are; the others must be read one by
+    one."""
+    kept = np.arange(len(heads))
+    found = property_table(heads.data, heads.property_starts, heads.ends)
+    while not isinstance(found, PropertyTable):
+        kept = kept[~found]
+        rest = heads.only(kept)
+        found = property_table(rest.data, rest.property_starts, rest.ends)
+    return found, kept
 
 
 class UsualRows:
