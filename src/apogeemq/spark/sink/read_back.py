@@ -69,8 +69,8 @@ async def _ids_of(cluster: Cluster, queue: MessageQueue, start: int, digits: byt
     if end < start or least > start:
         why = f"the queue has messages from {least} to before {end}, and what was written before cannot be read back"
         raise DataLost(queue.topic, queue.broker_name, queue.queue_id, start, None, why)
-    found: set[bytes] = set()
-    offset = start
+    found, loop = set[bytes](), asyncio.get_running_loop()
+    offset, deadline = start, loop.time() + _BEHIND_SECONDS
     while offset < end:
         result = await cluster.retried(lambda at=offset: consumer.pull_raw(queue, at, _PULL))  # type: ignore[misc]
         if result.status is PullStatus.OFFSET_ILLEGAL:
@@ -78,9 +78,14 @@ async def _ids_of(cluster: Cluster, queue: MessageQueue, start: int, digits: byt
         if result.status is PullStatus.FOUND:
             found.update(own_ids(result.records, digits))
         if result.next_offset > offset:
-            offset = result.next_offset
-        else:  # a slave that has not got so far
+            offset, deadline = result.next_offset, loop.time() + _BEHIND_SECONDS
+        elif loop.time() < deadline:  # a slave that has not got so far
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        else:
+            raise RequestTimedOut(
+                f"{queue.broker_name} gives nothing of topic {queue.topic}, queue {queue.queue_id} from offset "
+                f"{offset} on, though it has said that the queue ends at {end}"
+            )
     return found
 
 

@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from apogeemq.client import MessageQueue, Producer
-from apogeemq.errors import ApogeeError, DataLost, NoRoute, Superseded
+from apogeemq.errors import ApogeeError, DataLost, NoRoute, RequestTimedOut, Superseded
 from apogeemq.spark.cluster import Cluster as SparkCluster
 from apogeemq.spark.sink import epoch_task
+from apogeemq.spark.sink import read_back as reading_back
 from apogeemq.spark.sink.epoch_task import EpochPlan, fence_of
 from apogeemq.spark.sink.fence import LEASE_SECONDS, settle_seconds
 from apogeemq.spark.sink.read_back import own_ids, read_back
@@ -247,6 +248,23 @@ async def test_a_queue_that_has_lost_what_is_needed_is_an_error(tmp_path: Path) 
         queue = await now.store(b"one")
         with pytest.raises(DataLost, match="cannot be read back"):
             await read_back(now.cluster, {queue: 5}, SCOPE.tag)
+
+
+@in_loop
+async def test_a_queue_that_ends_earlier_than_its_broker_said_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that has lost its newest messages, after it was asked."""
+    monkeypatch.setattr(reading_back, "_BEHIND_SECONDS", 0.2)
+    async with running(tmp_path) as now:
+        queue = await now.store(b"one")
+
+        async def end_of_before(_: MessageQueue) -> int:
+            return 3
+
+        monkeypatch.setattr(now.cluster.consumer, "max_offset", end_of_before)
+        with pytest.raises(RequestTimedOut, match=r"from offset 1 on, though it has said that the queue ends at 3"):
+            await read_back(now.cluster, {queue: 0}, SCOPE.tag)
 
 
 @in_loop
