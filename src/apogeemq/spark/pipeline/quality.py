@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from apogeemq.spark.pipeline.decoding import MALFORMED
-from apogeemq.spark.pipeline.spec import SOURCE_COORDINATES, Action, Malformed, PipelineSpec
+from apogeemq.spark.pipeline.spec import SOURCE_COORDINATES, TOPICS, Action, Malformed, PipelineSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,6 +31,7 @@ class Checks(msgspec.Struct, frozen=True):
 
     view: str
     rules: tuple[Rule, ...]
+    is_of_topics: bool = False  # each row is a message of its own; rows of steps may share one
 
     @property
     def kept_out(self) -> list[Rule]:
@@ -49,7 +50,8 @@ def checks_of(spec: PipelineSpec) -> dict[str, Checks]:
     for quality in spec.quality.values():
         rules = [Rule(name, quality.action, expression) for name, expression in quality.rules.items()]
         found.setdefault(quality.view, []).extend(rules)
-    return {view: Checks(view, tuple(rules)) for view, rules in found.items()}
+    of_topics = {source.name for source in spec.sources.values() if source.format == TOPICS}
+    return {view: Checks(view, tuple(rules), view in of_topics) for view, rules in found.items()}
 
 
 def passing(frame: DataFrame, checks: Checks | None) -> DataFrame:
@@ -87,8 +89,8 @@ def broken_counts(frame: DataFrame, checks: Checks) -> BrokenCounts:
 def dead_letters(frame: DataFrame, checks: Checks, pipeline: str) -> DataFrame:
     """Messages for the rows that break rules: the body as it was, or the row as JSON; who and why in properties.
 
-    ID is the same for the same row whenever the epoch is done again: its place in the source, or else its content and
-    how many rows of the same content came before it.
+    ID is the same for the same row whenever the epoch is done again: the place of its message, or where rows may share
+    one, its content and how many rows of the same content came before it.
     """
     from pyspark.sql import functions as sql
 
@@ -97,7 +99,8 @@ def dead_letters(frame: DataFrame, checks: Checks, pipeline: str) -> DataFrame:
     broken = sql.array_compact(sql.array(*(sql.when(_is_broken(rule, checks), sql.lit(rule.name)) for rule in rules)))
     marked = frame.withColumn(BROKEN, broken).where(sql.size(BROKEN) > 0)
     as_json = sql.to_json(sql.struct(*columns))
-    marked = marked.withColumn(ID, _place_id(checks.view) if _has_place(columns) else _content_id(checks.view, as_json))
+    has_place = checks.is_of_topics and set(SOURCE_COORDINATES) <= set(columns)
+    marked = marked.withColumn(ID, _place_id(checks.view) if has_place else _content_id(checks.view, as_json))
     body = as_json.cast("binary")
     if dict(frame.dtypes).get("body") in ("binary", "string"):
         own = sql.col("body").cast("binary")
@@ -118,10 +121,6 @@ def _is_broken(rule: Rule, checks: Checks) -> Column:
         return sql.col(MALFORMED)
     broken = ~sql.coalesce(sql.expr(f"({rule.expression})"), sql.lit(False))
     return ~sql.col(MALFORMED) & broken if any(not other.expression for other in checks.rules) else broken
-
-
-def _has_place(columns: list[str]) -> bool:
-    return all(name in columns for name in SOURCE_COORDINATES)
 
 
 def _place_id(view: str) -> Column:

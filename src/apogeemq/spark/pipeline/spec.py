@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 # Formats that are streams unless the file says otherwise; all others are tables unless it does.
-STREAM_FORMATS: Final = frozenset(("rocketmq", "rocketmq-routes"))
+TOPICS: Final = "rocketmq"
+STREAM_FORMATS: Final = frozenset((TOPICS, "rocketmq-routes"))
 OWN_FORMATS: Final = frozenset((*STREAM_FORMATS, "rocketmq-store"))
 SOURCE_COORDINATES: Final = ("topic", "broker", "queue_id", "queue_offset")
 """The columns that together name one message of a cluster."""

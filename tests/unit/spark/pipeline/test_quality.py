@@ -24,7 +24,7 @@ def pipeline(malformed: Malformed | None, *qualities: Quality) -> PipelineSpec:
     ],
 )
 def test_a_decoded_body_is_a_rule(malformed: Malformed | None, rules: tuple[Rule, ...] | None) -> None:
-    assert checks_of(pipeline(malformed)) == ({} if rules is None else {"a": Checks("a", rules)})
+    assert checks_of(pipeline(malformed)) == ({} if rules is None else {"a": Checks("a", rules, is_of_topics=True)})
 
 
 def test_all_rules_of_a_view_are_together() -> None:
