@@ -99,6 +99,26 @@ def test_large_hours_are_split_by_queue_and_sorted(spark: SparkSession, filled: 
     assert {(row["rows"], row["duplicates"]) for row in found} == {(20, 0)}
 
 
+def test_columns_that_came_later_are_kept(spark: SparkSession, filled: Path) -> None:
+    """Somebody added one to their copy of the pipeline."""
+    place = "topic=%RETRY%group0/date=2024-11-16/hour=06".replace("%", "%25")
+    assert (filled / "recent" / place).is_dir()
+    rows = "'broker-a' AS broker, CAST(9 AS INT) AS queue_id, id AS queue_offset, CAST('new' AS BINARY) AS body"
+    wider = spark.range(3).selectExpr(*rows.split(", "), "'blue' AS colour").coalesce(1)
+    wider.write.mode("append").parquet(str(filled / "recent" / place))
+    compact(spark, filled)
+    blue = read_archive(spark, filled).where("colour = 'blue'")
+    assert (blue.count(), spark.read.parquet(str(filled / "hours")).where("colour = 'blue'").count()) == (3, 3)
+    assert read_archive(spark, filled).count() == 603
+
+    for colour in ("'blue'", "true"):
+        other = spark.range(1).selectExpr(*rows.split(", "), f"{colour} AS colour")
+        other.write.mode("append").parquet(str(filled / "recent" / place.replace("group0", "group3")))
+    with pytest.raises(StorageFailed, match="do not go together"):
+        compact(spark, filled, now_ms=later())
+    assert blue.count() == 3
+
+
 def test_small_files_go_away_later(spark: SparkSession, filled: Path) -> None:
     now_ms = later()
     compact(spark, filled, now_ms=now_ms)

@@ -93,7 +93,7 @@ def read_archive(spark: SparkSession, archive: Path) -> DataFrame:
     frames = [_frame(spark, base, files) for base, files in parts if files]
     if not frames:
         raise StorageFailed(f"{archive} has no messages: no Parquet files under {RECENT} or {HOURS}")
-    return reduce(DataFrame.unionByName, frames)
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 
 def coverage(messages: DataFrame) -> DataFrame:
@@ -237,8 +237,12 @@ def _share(counts: dict[tuple[str, ...], int]) -> Column:
 
 
 def _frame(spark: SparkSession, base: Path, files: Iterable[Path]) -> DataFrame:
-    """Of these files alone; what their folders say are texts, however much they look like numbers."""
+    """Of these files alone, with the columns that any of them has; what their folders say are texts, however much they
+    look like numbers."""
     paths = [str(path) for path in files]
-    columns = spark.read.parquet(paths[0]).schema.fields
+    try:
+        columns = spark.read.option("mergeSchema", "true").parquet(*paths).schema.fields
+    except (PySparkException, Py4JJavaError) as error:
+        raise StorageFailed(f"the files of {base} do not go together: {failure_text(error)}") from None
     schema = StructType([*columns, *(StructField(name, StringType()) for name in PARTITIONS)])
     return spark.read.schema(schema).option("basePath", str(base)).parquet(*paths)
