@@ -20,7 +20,7 @@ import msgspec
 
 from apogeemq.errors import ConfigError
 from apogeemq.spark.pipeline.hadoop_files import HadoopFolder
-from apogeemq.spark.pipeline.spec import Source
+from apogeemq.spark.pipeline.spec import TOPICS, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +51,8 @@ class Checkpoint:
         self._folder = HadoopFolder(spark, path)
         self._pipeline = pipeline
         self.path = self._folder.folder
-        self.generation = self._current() or self._begin(1, None)
+        self._kept = self._current()
+        self.generation = self._kept or self._begun(1, None)
 
     def query_folder(self, query: str) -> str:
         return f"{self.path}/{self.generation.number:04d}/{query}"
@@ -60,8 +61,14 @@ class Checkpoint:
         return f"{self._pipeline}-{self.generation.id}-{query}"
 
     def begin_anew(self, starting_ms: int) -> None:
-        """From the next start of queries on."""
-        self.generation = self._begin(self.generation.number + 1, starting_ms)
+        """With another generation than the one in use; nothing is changed before `keep`."""
+        self.generation = self._begun(self.generation.number + (self._kept is not None), starting_ms)
+
+    def keep(self) -> None:
+        """This generation is the one in use from now on."""
+        if self.generation != self._kept:
+            self._folder.replace(_FILE, msgspec.json.encode(self.generation))
+            self._kept = self.generation
 
     def begin_batch(self) -> int:
         """The epoch of this run: that of the last run, if that was not finished."""
@@ -76,7 +83,7 @@ class Checkpoint:
     def source_options(self, source: Source) -> Mapping[str, str]:
         """The source's options, with the start of this generation where it has one."""
         starting_ms = self.generation.starting_ms
-        if starting_ms is None or not source.is_stream or source.format != "rocketmq":
+        if starting_ms is None or not source.is_stream or source.format != TOPICS:
             return source.options
         kept = {name: value for name, value in source.options.items() if name.lower() not in _STARTS}
         return {**kept, "startingTimestamp": str(starting_ms)}
@@ -87,10 +94,8 @@ class Checkpoint:
             raise ConfigError(f"the checkpoint {self.path} is of the pipeline {found.pipeline}, not {self._pipeline}")
         return found
 
-    def _begin(self, number: int, starting_ms: int | None) -> Generation:
-        begun = Generation(self._pipeline, number, uuid.uuid4().hex[:16], starting_ms)
-        self._folder.replace(_FILE, msgspec.json.encode(begun))
-        return begun
+    def _begun(self, number: int, starting_ms: int | None) -> Generation:
+        return Generation(self._pipeline, number, uuid.uuid4().hex[:16], starting_ms)
 
     def _read(self, name: str, kind: type[StructT]) -> StructT | None:
         data = self._folder.read(name) or self._folder.read(f"{name}.next")

@@ -127,6 +127,7 @@ class _Run:
         writers = {query.name: self._writers(session, checkpoint, query.name, query.sinks) for query in plan.queries}
         for query in plan.queries:
             _check_writers(plan, writers[query.name][0])
+        checkpoint.keep()
         for query in plan.queries:
             running = _RunningQuery(query)
             work = EpochWork(plan, query, *writers[query.name], self._gate, running.add_epoch)
@@ -167,6 +168,7 @@ class _Run:
         running = _RunningQuery(None)
         self._queries.append(running)
         self._publish(State.RUNNING)
+        checkpoint.keep()
         epoch = checkpoint.begin_batch()
         sinks = list(self._spec.sinks.values())
         writers = self._writers(session, checkpoint, "batch", sinks)
