@@ -152,7 +152,7 @@ def test_sinks_and_dead_letters_share_out_every_message(
     assert one.properties["DLQ_ORIGIN_TOPIC"] == topic and one.properties["DLQ_ORIGIN_OFFSET"].isdecimal()
 
     by_name = {query.name: query for query in status.queries}
-    assert set(by_name) == {"orders", "totals"}
+    assert set(by_name) == {"orders", "totals-update"}
     assert (by_name["orders"].rows, by_name["orders"].dead_letters) == (47, 7)
     assert by_name["orders"].broken == {"orders.malformed": 5, "orders.positive": 2}
     assert by_name["orders"].sinks == {"files": 40, "copy": 40}
@@ -161,7 +161,7 @@ def test_sinks_and_dead_letters_share_out_every_message(
     # Again: only what is new.
     world.fill(topic, [order(41)])
     status = runs.run(spec)
-    assert {query.name: query.rows for query in status.queries} == {"orders": 1, "totals": 1}
+    assert {query.name: query.rows for query in status.queries} == {"orders": 1, "totals-update": 1}
     assert lines.sparkSession.read.parquet(str(runs.folder / "lines")).count() == 41
     assert len(messages(f"{topic}-copy")) == 41
     assert len(messages(f"{topic}-dead")) == 7
@@ -451,7 +451,7 @@ def test_explain(runs: Runs) -> None:
     found = explain(spec, runs.spark)
     by_name = {query.name: query for query in found.queries}
     assert (by_name["orders"].steps, by_name["orders"].dead_letters_of) == (["lines"], ["orders"])
-    assert by_name["totals"].keeps_state and not by_name["orders"].keeps_state
+    assert by_name["totals-update"].keeps_state and not by_name["orders"].keeps_state
     assert {sink.name: sink.promise for query in found.queries for sink in query.sinks} == {
         "files": "exactly once",
         "copy": "effectively once, by id",
@@ -474,6 +474,53 @@ def test_replay_reads_again_from_a_time(runs: Runs, world: World, messages: Call
     assert len({row.msg_id for row in messages(f"{topic}-copy")}) == 12
     runs.run(spec)
     assert len(messages(f"{topic}-copy")) == 12
+
+
+def test_a_replay_that_is_refused_changes_nothing(runs: Runs, world: World) -> None:
+    topic = world.topic("refused")
+    world.fill(topic, [order(number) for number in range(6)])
+    given = {"server": world.address, "topic": topic, "out": str(runs.folder)}
+    spec = runs.spec(ORDERS, **given)
+    status = runs.run(spec)
+    kept = Path(status.checkpoint, "pipeline.json").read_bytes()
+    broken = runs.spec(ORDERS.replace('id_columns = ["minute"', 'id_columns = ["nothing"'), **given)
+    with pytest.raises(ConfigError, match="has no column nothing"):
+        runs.run(broken, replay_from_ms=1)
+    assert Path(status.checkpoint, "pipeline.json").read_bytes() == kept
+    assert sum(query.rows for query in runs.run(spec).queries) == 0
+
+
+BASKETS = """\
+[pipeline]
+name = "baskets"
+[sources.baskets]
+format = "rocketmq"
+options = {{ nameServer = "{server}", subscribe = "{topic}", startingOffsets = "earliest" }}
+[steps.items]
+sql = "SELECT * EXCEPT (body), explode(split(CAST(body AS STRING), ',')) AS item FROM baskets"
+[quality.items.rules]
+whole = "item NOT LIKE 'broken%'"
+[dead_letters]
+topic = "{topic}-dead"
+options = {{ nameServer = "{server}" }}
+[sinks.files]
+from = "items"
+kind = "parquet"
+path = "{folder}/items"
+"""
+
+
+def test_each_bad_row_of_one_message_is_a_dead_letter(
+    runs: Runs, world: World, messages: Callable[[str], list[Any]]
+) -> None:
+    topic = world.topic("baskets")
+    world.fill(topic, [b"pear,broken pear,broken pear,broken apple", b"broken pear"])
+    spec = runs.spec(BASKETS.format(server=world.address, topic=topic, folder=runs.folder))
+    assert runs.run(spec).queries[0].dead_letters == 4
+    dead = messages(f"{topic}-dead")
+    assert sorted(json.loads(row.body)["item"] for row in dead) == ["broken apple", *["broken pear"] * 3]
+    assert len({row.msg_id for row in dead}) == 4
+    assert {row.properties["DLQ_ORIGIN_TOPIC"] for row in dead} == {topic}
 
 
 def test_the_example_of_the_guide_runs(runs: Runs, world: World, messages: Callable[[str], list[Any]]) -> None:

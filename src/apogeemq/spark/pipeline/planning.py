@@ -125,7 +125,7 @@ class _Planning:
                 query = of_head[0] if of_head else self._query(found, head, self._default_mode(head))
                 query.checked.append(view)
         for query in found.values():
-            self._complete(query, is_alone=sum(name == query.head for name, _ in found) == 1)
+            self._complete(query)
         return list(found.values())
 
     def _query(self, found: dict[tuple[str, OutputMode], QueryPlan], head: str, mode: OutputMode) -> QueryPlan:
@@ -143,8 +143,8 @@ class _Planning:
     def _default_mode(self, head: str) -> OutputMode:
         return OutputMode.APPEND if head in self._spec.sources else OutputMode.UPDATE
 
-    def _complete(self, query: QueryPlan, *, is_alone: bool) -> None:
-        if not is_alone:
+    def _complete(self, query: QueryPlan) -> None:
+        if query.is_stateful:  # there may be another one some day; the name is that of the checkpoint
             query.name = f"{query.head}-{query.mode}"
         wanted = self._upstream([*(sink.view for sink in query.sinks), *query.checked])
         query.members = [
