@@ -14,6 +14,7 @@ only Spark can read. Folders that begin with an underscore are left out by Spark
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _STAGING: Final = "_staging"
 _EPOCHS: Final = "_epochs"
+_ATTEMPT: Final = re.compile("([0-9]{8,})-[0-9a-f]+")
 _LINES_KEPT: Final = 100  # only the last epoch can be done again; the others are for whoever wants to know
 
 
@@ -94,7 +96,7 @@ class EpochFiles:
         """Attempts that count for nothing, and old lines."""
         staging = f"{_STAGING}/{self._query}"
         for name in self._folder.names(staging):
-            if int(name.partition("-")[0]) <= epoch:
+            if (attempt := _ATTEMPT.fullmatch(name)) is not None and int(attempt[1]) <= epoch:
                 self._folder.delete(f"{staging}/{name}")
         old = epoch - _LINES_KEPT
         if old >= 0:

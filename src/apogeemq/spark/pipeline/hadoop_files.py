@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +41,25 @@ class HadoopFolder:
         if self._call(lambda: self._files.exists(path)):
             return False
         self._write(fresh, data)
-        if self._call(lambda: not self._files.exists(path) and self._files.rename(fresh, path)):
-            return True
+        is_made = self._give_name(fresh, path)
         self._call(lambda: self._files.delete(fresh, False))
-        return False
+        return is_made
+
+    def _give_name(self, fresh: Any, path: Any) -> bool:
+        """Local file systems rename over what is there, and only a link is refused: others refuse by themselves."""
+        if self._files.getUri().getScheme() == "file":
+            try:
+                os.link(self._local(fresh), self._local(path))
+                return True
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):  # there are no links here
+                    raise StorageFailed(f"cannot write {path.toString()}: {error}") from None
+        return bool(self._call(lambda: not self._files.exists(path) and self._files.rename(fresh, path)))
+
+    def _local(self, path: Any) -> str:
+        return str(self._files.makeQualified(path).toUri().getPath())
 
     def replace(self, name: str, data: bytes) -> None:
         """Write a file over what is there. A crash may leave it missing, with its content beside it in `.next`."""
