@@ -23,7 +23,6 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OF_SPARK: Final = frozenset(("checkpointlocation", "queryname", "__metrics_tags__"))
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
-_DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
 _DURATION: Final = re.compile(r"([0-9]{1,12})\s*([a-z]*)")
 _UNITS_MS: Final = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
@@ -65,14 +64,6 @@ class OptionReader:
         if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
             raise wrong(name, text, f"a whole number from {least} to {most}")
         return int(text)
-
-    def decimal(self, name: str, default: D, *, least: float, most: float) -> float | D:
-        text = self._text(name)
-        if text is None:
-            return default
-        if not _DECIMAL.fullmatch(text) or not least <= float(text) <= most:
-            raise wrong(name, text, f"a number from {least:g} to {most:g}")
-        return float(text)
 
     def flag(self, name: str, default: D) -> bool | D:
         text = self._text(name)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -21,23 +20,14 @@ if TYPE_CHECKING:
     from apogeemq.spark.pipeline.spec import PipelineSpec
 
 
-def given_params(texts: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in texts:
-        name, separator, value = text.partition("=")
-        if not separator or not name.strip():
-            raise typer.BadParameter(f"{text!r}: expected NAME=VALUE", param_hint="--param")
-        found[name.strip()] = value
-    return found
-
-
 def validate(file: str, params: Sequence[str], *, with_spark: bool, as_json: bool) -> int:
     from apogeemq.spark.pipeline.reading import read_pipeline
+    from apogeemq.spark.pipeline.text.parameters import given_parameters
 
     problems: list[str] = []
     spec = None
     try:
-        spec = read_pipeline(file, given_params(params))
+        spec = read_pipeline(file, given_parameters(params))
         if with_spark:
             with _spark(spec) as session:
                 from apogeemq.spark.pipeline.explaining import explain
@@ -72,8 +62,9 @@ def _rules(spec: PipelineSpec) -> list[str]:
 def explain(file: str, params: Sequence[str], *, with_plans: bool, as_json: bool) -> None:
     from apogeemq.spark.pipeline.explaining import explain as explained
     from apogeemq.spark.pipeline.reading import read_pipeline
+    from apogeemq.spark.pipeline.text.parameters import given_parameters
 
-    spec = read_pipeline(file, given_params(params))
+    spec = read_pipeline(file, given_parameters(params))
     with _spark(spec) as session:
         found = explained(spec, session)
     if as_json:

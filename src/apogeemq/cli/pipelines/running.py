@@ -18,7 +18,6 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from apogeemq.cli.pipelines.checks import given_params
 from apogeemq.cli.pipelines.views import headline, query_table, result_table, running_view, when
 from apogeemq.errors import PipelineFailed
 
@@ -65,10 +64,11 @@ def replay(job: Job, since: str, *, asks: bool) -> int:
 def _spec_of(job: Job) -> PipelineSpec:
     from apogeemq.spark.pipeline.reading import read_pipeline
     from apogeemq.spark.pipeline.spec import Trigger
+    from apogeemq.spark.pipeline.text.parameters import given_parameters
 
     if job.once and job.continuous:
         raise typer.BadParameter("--once and --continuous contradict each other")
-    spec = read_pipeline(job.file, given_params(job.params))
+    spec = read_pipeline(job.file, given_parameters(job.params))
     if job.once:
         return msgspec.structs.replace(spec, trigger=Trigger())
     if job.continuous and spec.trigger.is_bounded:

@@ -23,6 +23,7 @@ from apogeemq.spark.pipeline.running import run_pipeline
 from apogeemq.spark.pipeline.sessions import open_session
 from apogeemq.spark.pipeline.spec import Trigger
 from apogeemq.spark.pipeline.status import StateFolder, states_folder
+from apogeemq.spark.pipeline.text.parameters import given_parameters
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,8 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     stop = threading.Event()
     try:
-        params = dict(text.split("=", 1) for text in given.param)
-        spec = read_pipeline(given.file, params, environment=os.environ)
+        spec = read_pipeline(given.file, given_parameters(given.param), environment=os.environ)
         if given.once:
             spec = msgspec.structs.replace(spec, trigger=Trigger())
         elif given.continuous and spec.trigger.is_bounded:
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PipelineFailed as failure:
         print(f"the pipeline failed: {failure}", file=sys.stderr)
         return 1
-    except (ApogeeError, ValueError) as error:
+    except ApogeeError as error:
         print(error, file=sys.stderr)
         return 2
     return 0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from apogeemq.errors import ConfigError
 from apogeemq.spark.pipeline.text.problems import Path, Problems, hint
 
 PARAMS: Final = "params"
@@ -22,6 +23,17 @@ class Parameter(msgspec.Struct, frozen=True):
     name: str
     default: str | None = None  # None: it has to be given
     help: str = ""
+
+
+def given_parameters(texts: Iterable[str]) -> dict[str, str]:
+    """Those of a command line, NAME=VALUE each."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name.strip():
+            raise ConfigError(f"--param {text!r}: expected NAME=VALUE")
+        found[name.strip()] = value
+    return found
 
 
 def declared(table: object, problems: Problems) -> dict[str, Parameter]:
