@@ -18,6 +18,7 @@ from apogeemq.blocking import background
 from apogeemq.blocking.background import background_loop
 from apogeemq.client.instance import _instances
 from apogeemq.spark import cluster
+from apogeemq.spark.routes import journals
 from apogeemq.spark.runtime.session import embedded_session
 from apogeemq.spark.sink import producers
 from tests.peers import apache
@@ -85,7 +86,7 @@ def own_clients() -> Iterator[None]:
     """What a driver keeps for its process ends with these tests: others count clients."""
     yield
     background_loop().end()
-    for kept in (background, cluster, producers):
+    for kept in (background, cluster, producers, journals):
         kept._leave_to_parent()
     for key in [key for key in _instances if key[0].is_closed()]:  # their servers are gone, and not all had the time
         del _instances[key]

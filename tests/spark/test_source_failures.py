@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from apogeemq.blocking import ClientOptions, Producer, ProducerOptions
-from apogeemq.errors import ConfigError, DataLost, NoNameServer, NoRoute, RemoteRefused
+from apogeemq.errors import ConfigError, DataLost, NoNameServer, NoRoute, RemoteRefused, RequestTimedOut
 from apogeemq.protocol.codes import RequestCode
 from tests.peers.process import free_port, wait_for
 from tests.spark.conftest import MakeWorld
-from tests.spark.direct_reads import Stream, each_once, numbered, planned_batch, read_batch, read_until
+from tests.spark.direct_reads import Stream, bodies, each_once, numbered, planned_batch, read_batch, read_until
 from tests.spark.worlds import APACHES, OURS, World
 
 EARLIEST = {"startingOffsets": "earliest"}
@@ -171,6 +174,38 @@ def test_a_broker_that_is_gone_for_good(any_world: World) -> None:
     any_world.fill(topic, numbered(1_000, "back"))
     assert read_until(lenient, 1_000) == each_once(numbered(1_000, "back"))
     assert read_until(strict, 1_100) == each_once(numbered(100, "left") + numbered(1_000, "back"))
+
+
+def test_a_batch_that_was_planned_is_not_read_without_a_broker_that_is_silent(world: World) -> None:
+    """It is in the checkpoint: what its plan leaves out is not read later either."""
+    topic = world.topic(queues=1)
+    stream = Stream(world, subscribe=topic, **EARLIEST, **GO_ON, retries="1", requestTimeoutMs="300")
+    world.fill(topic, numbered(1_000))
+    start, end = stream.position, stream.reader.latestOffset(stream.position, ReadAllAvailable())
+    os.kill(world.brokers[1].pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(RequestTimedOut):
+            stream.reader.partitions(start, end)
+    finally:
+        os.kill(world.brokers[1].pid, signal.SIGCONT)
+    assert bodies(stream.reader.partitions(start, end), stream.reader) == each_once(numbered(1_000))
+
+
+def test_a_batch_that_was_planned_goes_on_without_a_broker_that_is_gone(
+    any_world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = any_world.topic(queues=1)
+    given = {"subscribe": topic, **EARLIEST}
+    strict, lenient = Stream(any_world, **given), Stream(any_world, **given, **GO_ON)
+    any_world.fill(topic, numbered(1_000))
+    start, end = lenient.position, lenient.reader.latestOffset(lenient.position, ReadAllAvailable())
+    any_world.brokers[1].kill()
+    wait_for(lambda: len(any_world.queues(topic)) == 1, "the name server knows", timeout_s=30)
+    with pytest.raises(DataLost, match=rf"of topic {topic}, broker broker-b, queue 0 are lost"):
+        strict.reader.partitions(start, end)
+    left = bodies(lenient.reader.partitions(start, end), lenient.reader)
+    assert 0 < left.total() < 1_000
+    assert "broker-b, queue 0 are lost" in caplog.text
 
 
 def test_servers_that_restart_are_waited_for(world: World) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from apogeemq.admin.nameserver import JournalPage, NameServerAdmin
@@ -28,18 +29,24 @@ PAGE_LINES: Final = 10_000
 # A number is given a moment before its line can be read.
 _ASK_AGAIN_SECONDS: Final = 0.1
 _ASK_AGAIN_TIMES: Final = 5
+_KNOWN_SECONDS: Final = 30.0  # before somebody is asked again which name servers there are
 
 
 class Journals:
-    """Blocking; made by `open_journals` only. Questions that fail are tried again as the connection's options say."""
+    """Blocking; made by `journals_of` only. Questions that fail are tried again as the connection's options say."""
 
     def __init__(self, connection: Connection, pool: ConnectionPool) -> None:
         self._connection = connection
         self._pool = pool
+        self._known: list[str] = []
+        self._known_at = 0.0
 
     def name_servers(self) -> list[str]:
-        """Those that the option stands for now. NoNameServer when there are none."""
-        return background_loop().run(find_source(self._connection.name_server, os.environ).fetch)
+        """Those that the option stands for. NoNameServer when there are none."""
+        if not self._known or time.monotonic() - self._known_at > _KNOWN_SECONDS:
+            self._known = background_loop().run(find_source(self._connection.name_server, os.environ).fetch)
+            self._known_at = time.monotonic()
+        return self._known
 
     def bounds(
         self, name_servers: Iterable[str], *, is_patient: bool = True
@@ -119,15 +126,29 @@ def _may_pass(error: ApogeeError) -> bool:
     return error.retriable and not (isinstance(error, RemoteRefused) and error.code == ResponseCode.SYSTEM_ERROR)
 
 
-@contextmanager
-def open_journals(connection: Connection) -> Iterator[Journals]:
-    """Connections for the time of a few questions."""
-    background = background_loop()
-    pool = background.run(lambda: _open_pool(connection))
-    try:
-        yield Journals(connection, pool)
-    finally:
-        background.run(pool.close)
+_journals: dict[Connection, Journals] = {}
+_making = threading.Lock()
+
+
+def journals_of(connection: Connection) -> Journals:
+    """With the connections that this process keeps."""
+    with _making:
+        found = _journals.get(connection)
+        if found is None:
+            background = background_loop()
+            pool = background.run(lambda: _open_pool(connection))
+            background.opened(pool.close)
+            found = _journals[connection] = Journals(connection, pool)
+        return found
+
+
+def _leave_to_parent() -> None:
+    """A forked child has none of its parent's threads and must not use its sockets."""
+    global _journals, _making
+    _journals, _making = {}, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 async def _open_pool(connection: Connection) -> ConnectionPool:

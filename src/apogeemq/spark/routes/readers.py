@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from apogeemq.errors import ApogeeError, EventsLost
-from apogeemq.spark.routes.journals import open_journals
+from apogeemq.errors import EventsLost
+from apogeemq.spark.idle_pause import IdlePause
+from apogeemq.spark.routes.journals import journals_of
 from apogeemq.spark.routes.read_options import RouteOptions
 from apogeemq.spark.routes.schema import to_batch
 from apogeemq.spark.routes.sequences import (
@@ -25,6 +27,8 @@ from apogeemq.spark.routes.sequences import (
 )
 
 log = logging.getLogger(__name__)
+
+_IDLE_SECONDS: Final = 0.1
 
 
 class JournalPartition(InputPartition):
@@ -41,8 +45,8 @@ class RouteBatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Every name server must answer: a result that lacks one would look like the whole."""
-        with open_journals(self._options.connection) as journals:
-            bounds, failed = journals.bounds(journals.name_servers())
+        journals = journals_of(self._options.connection)
+        bounds, failed = journals.bounds(journals.name_servers())
         for error in failed.values():
             raise error
         start = _checked(self._options, resolve("startingSequence", self._options.starting, bounds), bounds)
@@ -65,6 +69,8 @@ class RouteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: RouteOptions) -> None:
         self._options = options
         self._last_end: Sequences | None = None  # of a query that reads what is there and ends
+        self._latest: Sequences | None = None
+        self._pause = IdlePause(_IDLE_SECONDS)
 
     def initialOffset(self) -> Sequences:
         bounds = _answered(self._options)
@@ -78,8 +84,10 @@ class RouteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_end = _ends(_answered(self._options))
 
     def latestOffset(self, start: Mapping[str, int], limit: ReadLimit) -> Sequences:
+        if self._last_end is None:
+            self._pause.wait(start)
         bounds = _answered(self._options)
-        end = _ends(bounds)
+        self._latest = end = _ends(bounds)
         if self._last_end is not None:
             end = {name: min(number, end[name]) for name, number in self._last_end.items() if name in end}
         known = {name: start.get(name, bounds[name].first) for name in end}
@@ -90,10 +98,7 @@ class RouteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**start, **limited(begin, end, most)}
 
     def reportLatestOffset(self) -> Sequences | None:
-        try:
-            return _ends(_answered(self._options))
-        except ApogeeError:
-            return None  # it is for people; the next batch will say what is wrong
+        return self._latest
 
     def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[InputPartition]:
         return [JournalPartition(wanted) for wanted in ranges(start, end)]
@@ -104,11 +109,11 @@ class RouteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _answered(options: RouteOptions) -> dict[str, JournalBounds]:
     """Of those that answer at once; when none does, they are asked again and again, and the last failure is raised."""
-    with open_journals(options.connection) as journals:
-        name_servers = journals.name_servers()
-        bounds, failed = journals.bounds(name_servers, is_patient=False)
-        if not bounds:
-            bounds, failed = journals.bounds(name_servers)
+    journals = journals_of(options.connection)
+    name_servers = journals.name_servers()
+    bounds, failed = journals.bounds(name_servers, is_patient=False)
+    if not bounds:
+        bounds, failed = journals.bounds(name_servers)
     for name, error in failed.items():
         if not bounds:
             raise error
@@ -141,6 +146,5 @@ def _read(options: RouteOptions, partition: InputPartition) -> Iterator[pa.Recor
     if not isinstance(partition, JournalPartition):
         return  # Spark's own, when there is nothing to read
     wanted = partition.wanted
-    with open_journals(options.connection) as journals:
-        for lines in journals.read(wanted, fail_on_data_loss=options.fail_on_data_loss):
-            yield to_batch(wanted.name_server, lines)
+    for lines in journals_of(options.connection).read(wanted, fail_on_data_loss=options.fail_on_data_loss):
+        yield to_batch(wanted.name_server, lines)

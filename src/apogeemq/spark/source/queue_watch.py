@@ -80,10 +80,9 @@ class QueueWatch:
 
     def leave_aside(self, queue: MessageQueue, position: int, error: ApogeeError) -> None:
         """A queue whose broker does not answer, or is gone, stays where it is, where that is allowed. Else raises."""
-        is_gone = isinstance(error, NoRoute) and error.cause is not RouteCause.NO_NAME_SERVER
-        if self._rule.fails and is_gone:
+        if self._rule.fails and is_nowhere(error):
             raise DataLost(queue.topic, queue.broker_name, queue.queue_id, position, None, str(error)) from error
-        if self._rule.fails or not (is_gone or may_pass(error)):
+        if self._rule.fails or not (is_nowhere(error) or may_pass(error)):
             raise error
         log.warning("%s is left aside until its broker answers: %s", named([queue]), error)
 
@@ -110,6 +109,11 @@ class QueueWatch:
         if queue not in self._gone:
             self._rule.report(DataLost(queue.topic, queue.broker_name, queue.queue_id, position, None, why))
             self._gone.add(queue)
+
+
+def is_nowhere(error: ApogeeError) -> bool:
+    """Name servers answer and know of no broker that has the queue."""
+    return isinstance(error, NoRoute) and error.cause is not RouteCause.NO_NAME_SERVER
 
 
 def _gone_back(found: Mapping[MessageQueue, int], positions: Mapping[MessageQueue, int]) -> list[MessageQueue]:

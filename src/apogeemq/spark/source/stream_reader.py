@@ -24,10 +24,11 @@ from pyspark.sql.streaming.datasource import (
 from apogeemq.errors import ApogeeError, DataLost
 from apogeemq.model.queues import MessageQueue
 from apogeemq.spark.cluster import Cluster, cluster_of
+from apogeemq.spark.idle_pause import IdlePause
 from apogeemq.spark.source.data_loss import LossRule, still_there
 from apogeemq.spark.source.offsets import Offsets, OffsetsJson, from_json, to_json
 from apogeemq.spark.source.partition import partitions_of, read_partition
-from apogeemq.spark.source.queue_watch import QueueWatch
+from apogeemq.spark.source.queue_watch import QueueWatch, is_nowhere
 from apogeemq.spark.source.ranges import OffsetRange
 from apogeemq.spark.source.read_options import NEW_ONLY, Limits, ReadOptions
 from apogeemq.spark.source.sampling import mean_sizes
@@ -55,8 +56,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offsets = {}
         self._last_batch_at: float | None = None
         self._turn = 0
-        self._asked_from: dict[str, Any] | None = None
-        self._asked_at = 0.0
+        self._pause = IdlePause(_IDLE_SECONDS)
         self._committed: Offsets = {}
 
     @property
@@ -89,7 +89,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A queue that is new gets its position with this batch and is read from the next one on: the position is then
         in the checkpoint, and the batch the same however often it is repeated."""
         cluster, positions = self._cluster, from_json(start)
-        self._pause_when_idle(start)
+        if self._target is None:
+            self._pause.wait(start)
         self._latest = self._watch.latest(cluster, positions)
         self._complete_target(positions)
         ranges = self._available(cluster, pending(positions, up_to(self._latest, positions, self._target)))
@@ -103,14 +104,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_batch_at = time.monotonic()
         self._turn += 1
         return to_json(ends)
-
-    def _pause_when_idle(self, start: dict[str, Any]) -> None:
-        """Spark asks a hundred times a second whether there is something new. Where there was nothing, it waits here
-        for a moment: brokers and this process have better things to do."""
-        now = time.monotonic()
-        if start == self._asked_from and self._target is None:
-            time.sleep(max(0.0, self._asked_at + _IDLE_SECONDS - now))
-        self._asked_from, self._asked_at = start, time.monotonic()
 
     def _complete_target(self, positions: Offsets) -> None:
         """With queues that were away when it was set and had to be waited for."""
@@ -153,16 +146,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- batches ---------------------------------------------------------------------------------------------
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Of a batch that is in the checkpoint already: what it leaves out nobody reads. So a broker that does not
+        answer ends the query, which plans the batch again when it is started again; one that is gone has lost it."""
         ranges = pending(from_json(start), from_json(end))
-        least = self._oldest(self._cluster, {one.queue: one.start for one in ranges})
+        least, failed = self._cluster.try_min_offsets(one.queue for one in ranges)
         left: list[OffsetRange] = []
         for one in ranges:
-            if one.queue in least:
+            error = failed.get(one.queue)
+            if error is None:
                 available, loss = still_there(one, least[one.queue])
-                self._rule.report(loss)
                 left.append(available)
+            elif is_nowhere(error):
+                loss = DataLost(*one, str(error))
             else:
-                self._rule.report(DataLost(*one, "the broker does not answer"))
+                raise error
+            self._rule.report(loss)
         return partitions_of(left, self._options, self._schema, self._options.filter)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
