@@ -55,6 +55,7 @@ def play(world: World, standalone: Standalone, folder: Path) -> tuple[Trial, str
             trial.strike(victim, random.randrange(2))
         (folder / "hurry").touch()
         trial.wait_until_committed(source, MESSAGES)
+        trial.traffic.look()
         (folder / "stop").touch()
         assert trial.driver.wait(timeout_s=90) == 0, trial.driver.tail()
     return trial, target
@@ -76,6 +77,9 @@ def test_each_message_is_in_the_target_once(any_world: World, standalone: Standa
     assert set(trial.kills) == set(VICTIMS)
     assert trial.replayed
     assert sum(map(int, told)) > 0
+    # A driver asks for offsets, and reads back what an epoch has written that comes again.
+    assert trial.traffic.executors_bytes > MESSAGES * PADDING / 2
+    assert trial.traffic.driver_bytes < trial.traffic.executors_bytes / 2
 
 
 def everything_said(standalone: Standalone, kind: str) -> str:
