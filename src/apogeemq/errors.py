@@ -140,6 +140,7 @@ class RouteCause(Enum):
     NOT_YET = "the topic does not exist yet, or not everywhere"
     NO_MASTER = "the brokers of the topic have no master"
     NOT_WRITABLE = "the brokers of the topic may not be written to"
+    NOT_READABLE = "no queue of the topic may be read"
     BROKER_UNKNOWN = "no route names the broker"
 
 

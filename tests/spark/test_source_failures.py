@@ -176,6 +176,21 @@ def test_a_broker_that_is_gone_for_good(any_world: World) -> None:
     assert read_until(strict, 1_100) == each_once(numbered(100, "left") + numbered(1_000, "back"))
 
 
+def test_all_brokers_are_gone_for_good(world: World) -> None:
+    topic = world.topic(queues=1)
+    stream = Stream(world, subscribe=topic, **EARLIEST)
+    world.fill(topic, numbered(100))
+    assert stream.everything() == each_once(numbered(100))
+    for broker in world.brokers:
+        broker.kill()
+    wait_for(lambda: not world.queues(topic), "the name server knows", timeout_s=30)
+    with pytest.raises(DataLost, match=rf"messages from \d+ on of topic {topic}, .* no route names the queue any more"):
+        stream.batch()
+    world.heal()
+    world.fill(topic, numbered(100, "back"))
+    assert read_until(stream, 100) == each_once(numbered(100, "back"))
+
+
 def test_a_batch_that_was_planned_is_not_read_without_a_broker_that_is_silent(world: World) -> None:
     """It is in the checkpoint: what its plan leaves out is not read later either."""
     topic = world.topic(queues=1)

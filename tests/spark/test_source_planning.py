@@ -12,6 +12,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan, No
 from apogeemq.blocking import PullConsumer
 from apogeemq.errors import ConfigError, DataLost, NoRoute
 from apogeemq.model.messages import Message
+from apogeemq.protocol.codes import RequestCode
 from apogeemq.runtime.clock import now_ms
 from apogeemq.spark.cluster import cluster_of
 from tests.peers.process import wait_for
@@ -118,12 +119,51 @@ def test_times(any_world: World) -> None:
     assert found == each_once(numbered(2_000, "new"))
     assert read_batch(any_world, subscribe=topic, startingTimestamp=str(moments[2])) == Counter()
     assert read_batch(any_world, subscribe=topic, endingTimestamp="1") == Counter()
+    backwards = {"startingOffsetsByTimestamp": by_queue, "endingOffsetsByTimestamp": json.dumps({topic: 1})}
+    with pytest.raises(ConfigError, match=rf"startingOffsetsByTimestamp is {moments[1]} and ending.* 1 in queue 0"):
+        planned_batch(any_world, subscribe=topic, **backwards)
+
+
+def test_a_group_that_is_beyond_the_end_has_nothing_to_read(world: World) -> None:
+    topic, group = world.topic(queues=1), world.name("group")
+    world.fill(topic, numbered(2_000))
+    moment = a_moment()
+    world.fill(topic, numbered(2_000, "later"))
+    given = {"subscribe": topic, "groupId": group, "startingOffsets": "committed"}
+    cluster, queues = cluster_of(options_of(world, given).connection, group), world.queues(topic)
+    ends = cluster.max_offsets(queues)
+    assert read_batch(world, **given).total() == 4_000  # brokers know the group from then on
+    cluster.commit(ends)
+    wait_for(lambda: cluster.committed(queues) == ends, "offsets of the group")
+    assert read_batch(world, **given, endingTimestamp=str(moment)) == Counter()
 
 
 def test_a_topic_that_is_not_there_is_named(any_world: World) -> None:
     with pytest.raises(NoRoute, match="Spark-nothing"):
         planned_batch(any_world, subscribe="Spark-nothing")
     assert planned_batch(any_world, subscribePattern="Spark-nothing.*")[1] == []
+
+
+def test_a_topic_that_may_not_be_read_is_no_obstacle_to_others(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    topic = world.topic("readable")
+    world.fill(topic, numbered(10))
+    pattern = f"{topic}.*"
+    stream = Stream(world, subscribePattern=pattern, startingOffsets="earliest")
+    assert stream.everything() == each_once(numbered(10))
+
+    hidden = f"{topic}-hidden"
+    world.create_topic(hidden)
+    settings = {"topic": hidden, "defaultTopic": "TBW102", "readQueueNums": "2", "writeQueueNums": "2", "perm": "2"}
+    settings |= {"topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
+    for number in range(2):
+        assert world.ask_broker(number, RequestCode.UPDATE_AND_CREATE_TOPIC, settings).code == 0
+    wait_for(lambda: not world.queues(hidden), "the name server knows")
+    world.fill(topic, numbered(10, "more"))
+    assert read_batch(world, subscribePattern=pattern) == each_once(numbered(10) + numbered(10, "more"))
+    assert read_until(stream, 10) == each_once(numbered(10, "more"))
+    assert "trying again" not in caplog.text
+    with pytest.raises(NoRoute, match=f"no queue of topic {hidden} can be read"):
+        planned_batch(world, subscribe=hidden)
 
 
 def test_tags_and_their_hashes(any_world: World) -> None:

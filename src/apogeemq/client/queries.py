@@ -130,8 +130,10 @@ class TopicQueries:
     async def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues a consumer may read, as a name server knows them now. Raises NoRoute."""
         name = with_namespace(topic, self._client.namespace)
-        if not (found := readable_queues(topic, await self._running.routes.ask(name))):
-            raise NoRoute(f"no queue of topic {name} can be read", RouteCause.NO_BROKER)
+        route = await self._running.routes.ask(name)
+        if not (found := readable_queues(topic, route)):
+            cause = RouteCause.NOT_READABLE if route.queues else RouteCause.NO_BROKER
+            raise NoRoute(f"no queue of topic {name} can be read", cause)
         return found
 
     # -- offsets ---------------------------------------------------------------------------------------------

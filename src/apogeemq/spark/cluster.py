@@ -28,8 +28,8 @@ T = TypeVar("T")
 _numbers = itertools.count(1)
 
 _MAX_QUESTIONS: Final = 64  # at once
-# A topic that is not there will not be there in a moment; the other causes may pass.
-_MISSING_TOPIC: Final = frozenset((RouteCause.NO_AUTO_CREATION, RouteCause.NOT_YET))
+# A topic that is not there, or not to be read, will be so in a moment; the other causes may pass.
+_STAYS: Final = frozenset((RouteCause.NO_AUTO_CREATION, RouteCause.NOT_YET, RouteCause.NOT_READABLE))
 
 
 class Answers(NamedTuple, Generic[K, T]):
@@ -143,7 +143,7 @@ def may_pass(error: ApogeeError) -> bool:
     """Whether to try again."""
     if isinstance(error, RemoteRefused) and error.code == ResponseCode.NO_PERMISSION:
         return False  # credentials do not get better
-    return error.retriable and not (isinstance(error, NoRoute) and error.cause in _MISSING_TOPIC)
+    return error.retriable and not (isinstance(error, NoRoute) and error.cause in _STAYS)
 
 
 _clusters: dict[tuple[Connection, str], Cluster] = {}

@@ -20,7 +20,7 @@ from apogeemq.spark.cold.planning import Piece
 from apogeemq.spark.cold.push_down import narrowed
 from apogeemq.spark.cold.scan_options import ScanOptions
 from apogeemq.spark.filters import FilterTaker
-from apogeemq.spark.source.schema import MAY_BE_NULL, arrow_schema, spark_schema
+from apogeemq.spark.source.schema import MAY_BE_NULL, arrow_schema, check_choice, spark_schema
 from apogeemq.spark.worker_memory import settle_worker
 
 log = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ class StoreDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = ScanOptions.read(self.options)
+        check_choice(schema, options.columns)
         return StoreReader(options, arrow_schema(schema, _MAY_BE_NULL, all_properties=options.all_properties))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -13,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from apogeemq.spark.source.batch_reader import BatchReader
 from apogeemq.spark.source.read_options import ReadOptions
-from apogeemq.spark.source.schema import arrow_schema, spark_schema
+from apogeemq.spark.source.schema import arrow_schema, check_choice, spark_schema
 from apogeemq.spark.source.stream_reader import StreamReader
 
 
@@ -29,11 +30,11 @@ class RocketMQDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = ReadOptions.read(self.options)
-        return BatchReader(options, arrow_schema(schema, all_properties=options.all_properties))
+        return BatchReader(options, _checked(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = ReadOptions.read(self.options)
-        return StreamReader(options, arrow_schema(schema, all_properties=options.all_properties))
+        return StreamReader(options, _checked(schema, options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from apogeemq.spark.sink.writer import RocketMQArrowWriter
@@ -44,3 +45,8 @@ class RocketMQDataSource(DataSource):
         from apogeemq.spark.sink.writer import RocketMQStreamArrowWriter
 
         return RocketMQStreamArrowWriter(self.options, schema, overwrite)
+
+
+def _checked(schema: StructType, options: ReadOptions) -> pa.Schema:
+    check_choice(schema, options.columns)
+    return arrow_schema(schema, all_properties=options.all_properties)

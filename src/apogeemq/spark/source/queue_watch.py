@@ -39,8 +39,9 @@ class QueueWatch:
         now = time.monotonic()
         if self._looked_at is None or now >= self._looked_at + _LOOK_AGAIN_SECONDS or self._missing(positions):
             self._look(cluster)
+            patience = sum(cluster.connection.retry_delays())  # a look may have taken that long by itself
             for delay in cluster.connection.retry_delays():
-                if not self._missing(positions):
+                if not self._missing(positions) or time.monotonic() >= now + patience:
                     break
                 time.sleep(delay)
                 self._look(cluster)

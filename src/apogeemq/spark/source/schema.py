@@ -50,6 +50,15 @@ def spark_schema(columns: Sequence[str] = ALL_COLUMNS, may_be_null: Collection[s
     return StructType([StructField(name, _TYPES[name], name in may_be_null) for name in columns])
 
 
+def check_choice(schema: StructType, columns: Sequence[str]) -> None:
+    """ConfigError where options choose other columns than a schema that somebody wrote down."""
+    if len(columns) < len(ALL_COLUMNS) and set(schema.names) != set(columns):
+        raise ConfigError(
+            f"options columns, includeBody and includeProperties choose {', '.join(columns)}, "
+            f"and the schema {', '.join(schema.names)}: leave one of them out"
+        )
+
+
 def arrow_schema(
     schema: StructType, may_be_null: Collection[str] = MAY_BE_NULL, *, all_properties: bool = False
 ) -> pa.Schema:

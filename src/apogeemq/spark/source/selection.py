@@ -14,7 +14,7 @@ from apogeemq.model.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, is_system_to
 from apogeemq.spark.options import OptionReader, wrong
 
 _WAYS: Final = ("subscribe", "subscribePattern", "assign")
-_ASSIGN_FORM: Final = 'the queues of brokers by topic, such as {"orders": {"broker-a": [0, 1]}}'
+_ASSIGN_FORM: Final = 'the queues of brokers by topic, one at least of each, such as {"orders": {"broker-a": [0, 1]}}'
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -73,13 +73,13 @@ def _checked_topics(option: str, topics: tuple[str, ...]) -> tuple[str, ...]:
 def _assigned(found: dict[str, object], text: str) -> Selection:
     queues: set[MessageQueue] = set()
     for topic, brokers in found.items():
-        if not isinstance(brokers, dict):
+        if not isinstance(brokers, dict) or not brokers:
             raise wrong("assign", text, _ASSIGN_FORM)
         for broker, ids in brokers.items():
-            if not isinstance(ids, list) or not all(type(one) is int and 0 <= one < 2**31 for one in ids):
+            if not isinstance(ids, list) or not ids or not all(type(one) is int and 0 <= one < 2**31 for one in ids):
                 raise wrong("assign", text, _ASSIGN_FORM)
             queues |= {MessageQueue(broker, queue_id, topic) for queue_id in ids}
     if not queues:
-        raise wrong("assign", text, f"{_ASSIGN_FORM}, with one queue at least")
+        raise wrong("assign", text, _ASSIGN_FORM)
     topics = tuple(sorted({queue.topic for queue in queues}))
     return Selection(topics=_checked_topics("assign", topics), assigned=frozenset(queues))

@@ -2,45 +2,56 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
-from apogeemq.errors import ApogeeError, ConfigError, NoRoute, RouteCause
+from apogeemq.errors import ConfigError, NoRoute, RouteCause
 from apogeemq.model.queues import MessageQueue
-from apogeemq.spark.cluster import Answers, Cluster
+from apogeemq.spark.cluster import Cluster
 from apogeemq.spark.source.data_loss import LossRule, within
 from apogeemq.spark.source.offsets import EARLIEST, LATEST, Offsets, QueueNumbers, named
 from apogeemq.spark.source.ranges import range_of
 from apogeemq.spark.source.read_options import Place
 from apogeemq.spark.source.selection import Selection
 
+log = logging.getLogger(__name__)
+
 # A name server that does not answer says nothing about who is there.
 _NOBODY_ASKED = RouteCause.NO_NAME_SERVER
 
 
-def present_queues(cluster: Cluster, selection: Selection) -> Answers[str, frozenset[MessageQueue]]:
-    """Those to read, by topic; topics that nobody serves are failed."""
+class PresentQueues(NamedTuple):
+    """By topic; in `failed` are topics that nobody serves, or that may not be read."""
+
+    found: dict[str, frozenset[MessageQueue]]
+    failed: dict[str, NoRoute]
+
+
+def present_queues(cluster: Cluster, selection: Selection) -> PresentQueues:
+    """Those to read."""
     topics = selection.chosen_topics(cluster.topics() if selection.pattern else ())
     answers = cluster.try_queues(topics)
-    for error in answers.failed.values():
+    failed: dict[str, NoRoute] = {}
+    for topic, error in answers.failed.items():
         if not isinstance(error, NoRoute) or error.cause is _NOBODY_ASKED:
             raise error
+        failed[topic] = error
     taken = {topic: frozenset(filter(selection.takes, queues)) for topic, queues in answers.found.items()}
-    return Answers(taken, answers.failed)
+    return PresentQueues(taken, failed)
 
 
 def all_queues(cluster: Cluster, selection: Selection) -> frozenset[MessageQueue]:
     """All that are to be read. NoRoute when a topic does not exist, ConfigError when an assigned queue does not."""
     answers = present_queues(cluster, selection)
-    raise_first(answers.failed)
+    for topic, error in answers.failed.items():
+        if not selection.pattern or error.cause is not RouteCause.NOT_READABLE:
+            raise error
+        log.warning("the topic %s is left out: %s", topic, error)
     found = frozenset[MessageQueue]().union(*answers.found.values())
     if missing := (selection.assigned or frozenset()) - found:
         raise ConfigError(f"option assign names what there is not: {named(missing)}")
     return found
-
-
-def raise_first(failed: Mapping[str, ApogeeError]) -> None:
-    for error in failed.values():
-        raise error
 
 
 def offsets_of(cluster: Cluster, place: Place, queues: Collection[MessageQueue]) -> Offsets:

@@ -57,6 +57,15 @@ def test_a_schema_of_something_else_is_refused(field: StructField, message: str)
         arrow_schema(StructType([field]))
 
 
+@pytest.mark.parametrize("options", [{"columns": "topic"}, {"includeBody": "false"}, {"includeProperties": "false"}])
+@pytest.mark.parametrize("read", ["reader", "streamReader"])
+def test_options_and_a_schema_cannot_choose_differently(options: dict[str, str], read: str) -> None:
+    source = RocketMQDataSource({**OPTIONS, **options})
+    with pytest.raises(ConfigError, match=r"options columns, .* and the schema body, properties"):
+        getattr(source, read)(spark_schema(("body", "properties")))
+    getattr(source, read)(spark_schema(tuple(reversed(source.schema().fieldNames()))))
+
+
 def test_the_source_shows_the_columns_of_its_options() -> None:
     assert RocketMQDataSource.name() == "rocketmq"
     assert RocketMQDataSource({**OPTIONS, "includeBody": "false"}).schema().fieldNames() == [
