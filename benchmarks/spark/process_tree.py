@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
-_INTERVAL_S = 0.2
+_INTERVAL_S = 0.05  # what a process uses between the last look and its end is missed
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
