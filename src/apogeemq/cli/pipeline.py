@@ -46,6 +46,10 @@ def run(
     state: StateDir = None,
     ui: UserInterface = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each change of status.")] = False,
+    accept_changes: Annotated[
+        bool,
+        typer.Option("--accept-changes", help="Go on from the checkpoint though it reads or writes elsewhere now."),
+    ] = False,
 ) -> None:
     """Run a pipeline.
 
@@ -56,7 +60,7 @@ def run(
     """
     from apogeemq.cli.pipelines import running
 
-    job = running.Job(file, master, once, continuous, params or [], state, ui, as_json)
+    job = running.Job(file, master, once, continuous, params or [], state, ui, as_json, accept_changes)
     raise typer.Exit(running.run(job))
 
 

@@ -42,6 +42,7 @@ class Job(NamedTuple):
     state: Path | None
     shows_ui: bool
     as_json: bool
+    accepts_changes: bool = False
 
 
 def run(job: Job) -> int:
@@ -111,6 +112,7 @@ def _run(job: Job, spec: PipelineSpec, replay_from_ms: int | None) -> int:
                 on_table=face.show_table,
                 stop=interrupts.wanted,
                 replay_from_ms=replay_from_ms,
+                accepts_changes=job.accepts_changes,
                 log_file=str(_log_file(state)),
             )
         except PipelineFailed as failure:

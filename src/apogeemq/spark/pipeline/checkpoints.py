@@ -2,7 +2,7 @@
 
 ::
 
-    CHECKPOINT/pipeline.json          which generation is in use, its id, and since when it reads
+    CHECKPOINT/pipeline.json          which generation is in use, its id, since when it reads, from where and to where
     CHECKPOINT/0001/QUERY/            Spark's own
     CHECKPOINT/0001/QUERY.SINK/       the ledger of a topic sink
     CHECKPOINT/batch.json             of a pipeline without streams: its last run
@@ -20,6 +20,7 @@ import msgspec
 
 from apogeemq.errors import ConfigError
 from apogeemq.spark.pipeline.hadoop_files import HadoopFolder
+from apogeemq.spark.pipeline.places import changes
 from apogeemq.spark.pipeline.spec import TOPICS, Source
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Generation(msgspec.Struct, frozen=True):
     number: int
     id: str  # part of the ids of messages: another generation writes other messages
     starting_ms: int | None = None  # where streams begin; None: where the file says
+    places: dict[str, str] = {}  # where it reads and writes (`places.py`); empty before this was kept
 
 
 class BatchRun(msgspec.Struct, frozen=True):
@@ -48,6 +50,7 @@ class Checkpoint:
     """One pipeline's folder. Raises StorageFailed; ConfigError when it is another pipeline's."""
 
     def __init__(self, spark: SparkSession, path: str, pipeline: str) -> None:
+        self._spark = spark
         self._folder = HadoopFolder(spark, path)
         self._pipeline = pipeline
         self.path = self._folder.folder
@@ -63,6 +66,18 @@ class Checkpoint:
     def begin_anew(self, starting_ms: int) -> None:
         """With another generation than the one in use; nothing is changed before `keep`."""
         self.generation = self._begun(self.generation.number + (self._kept is not None), starting_ms)
+
+    def go_to(self, places: dict[str, str], *, accepts_changes: bool = False) -> None:
+        """Where this run reads and writes. ConfigError when the generation in use has its positions elsewhere."""
+        is_anew = self._kept is None or self._kept.id != self.generation.id
+        changed = list(changes(self.generation.places, places))
+        if changed and not is_anew and not accepts_changes:
+            raise ConfigError(_elsewhere(self._pipeline, self.path, changed))
+        self.generation = msgspec.structs.replace(self.generation, places=places)
+
+    def qualified(self, path: str) -> str:
+        """With its file system and all its folders: a name for whoever starts elsewhere."""
+        return HadoopFolder(self._spark, path).qualified
 
     def keep(self) -> None:
         """This generation is the one in use from now on."""
@@ -103,3 +118,13 @@ class Checkpoint:
             return msgspec.json.decode(data, type=kind) if data else None
         except msgspec.DecodeError as error:
             raise ConfigError(f"{self.path}/{name} cannot be read: {error}") from None
+
+
+def _elsewhere(pipeline: str, checkpoint: str, changed: list[str]) -> str:
+    return (
+        f"the checkpoint {checkpoint} of {pipeline} is of a run that was elsewhere: {'; '.join(changed)}. Going on "
+        "from its positions would leave out what that run has read. Put it back; or run with a state of its own "
+        "(--state DIR) or a checkpoint of its own (checkpoint in [pipeline], --param checkpoint=DIR of a ready "
+        "pipeline); or read again into the new place with `apogee pipeline replay`; or go on from there all the same "
+        "with --accept-changes, when it is the same cluster, or what was written has been moved"
+    )

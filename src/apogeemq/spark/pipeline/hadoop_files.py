@@ -24,6 +24,11 @@ class HadoopFolder:
         configuration = spark._jsparkSession.sessionState().newHadoopConf()
         self._files = self._call(lambda: self._root.getFileSystem(configuration))
 
+    @property
+    def qualified(self) -> str:
+        """Its whole address, whatever the current folder is."""
+        return str(self._call(lambda: self._files.makeQualified(self._root).toString()))
+
     def read(self, name: str) -> bytes | None:
         """None when there is no such file."""
         path = self._path(name)

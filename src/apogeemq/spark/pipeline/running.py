@@ -15,6 +15,7 @@ from apogeemq.errors import ApogeeError, ConfigError, PipelineFailed
 from apogeemq.runtime.clock import now_ms
 from apogeemq.spark.pipeline.checkpoints import Checkpoint
 from apogeemq.spark.pipeline.epochs import EpochRefused, EpochWork, Gate, write_views
+from apogeemq.spark.pipeline.places import places
 from apogeemq.spark.pipeline.planning import Plan, QueryPlan, make_plan
 from apogeemq.spark.pipeline.progress import (
     EpochCounts,
@@ -50,17 +51,19 @@ def run_pipeline(
     on_table: ShowTable | None = None,
     stop: threading.Event | None = None,
     replay_from_ms: int | None = None,
+    accepts_changes: bool = False,
     log_file: str = "",
 ) -> PipelineStatus:
     """Run to the end, or until `stop` is set or the state folder says so, then to the end of the epoch.
 
     Raises ConfigError for what cannot be begun, PipelineFailed when a query ended with an error; either is in the
-    status, too. `on_table` is called from other threads, `on_status` from this one.
+    status, too. With `accepts_changes` it goes on from a checkpoint of other places, and keeps the new ones. `on_table`
+    is called from other threads, `on_status` from this one.
     """
     state.acquire()
     try:
         run = _Run(spec, spark, state, on_status, on_table, stop or threading.Event(), log_file)
-        return run.run(replay_from_ms)
+        return run.run(replay_from_ms, accepts_changes)
     finally:
         state.release()
 
@@ -98,11 +101,11 @@ class _Run:
             started_ms=now_ms(),
         )
 
-    def run(self, replay_from_ms: int | None) -> PipelineStatus:
+    def run(self, replay_from_ms: int | None, accepts_changes: bool) -> PipelineStatus:
         try:
             self._publish(State.STARTING)
             with prepared(self._spec, self._spark) as session:
-                self._run_prepared(session, replay_from_ms)
+                self._run_prepared(session, replay_from_ms, accepts_changes)
         except BaseException as error:
             self._end_at_once()
             self._publish(State.FAILED, error=failure_text(error) or type(error).__name__)
@@ -111,10 +114,11 @@ class _Run:
             raise PipelineFailed(failure_text(error)) from error
         return self._status
 
-    def _run_prepared(self, session: SparkSession, replay_from_ms: int | None) -> None:
+    def _run_prepared(self, session: SparkSession, replay_from_ms: int | None, accepts_changes: bool) -> None:
         checkpoint = Checkpoint(session, self._status.checkpoint, self._spec.name)
         if replay_from_ms is not None:
             checkpoint.begin_anew(replay_from_ms)
+        checkpoint.go_to(places(self._spec, checkpoint.qualified), accepts_changes=accepts_changes)
         plan = make_plan(self._spec, session, checkpoint.source_options)
         if plan.queries:
             self._run_queries(plan, session, checkpoint)

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         session = open_session(spec, None, state.logs)
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
         try:
-            run_pipeline(spec, session, state, on_status=_print, stop=stop)
+            run_pipeline(spec, session, state, on_status=_print, stop=stop, accepts_changes=given.accept_changes)
         finally:
             session.stop()
     except PipelineFailed as failure:
@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     how_long = parser.add_mutually_exclusive_group()
     how_long.add_argument("--once", action="store_true", help="do all there is now, then end")
     how_long.add_argument("--continuous", action="store_true", help="go on until stopped")
+    parser.add_argument("--accept-changes", action="store_true", help="go on though it reads or writes elsewhere now")
     return parser
 
 
