@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from apogeemq.model.topics import AUTO_CREATE_TOPIC
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.fields import write_fields
 from apogeemq.protocol.headers import broker as headers
-from tests.spark.ready import run_ready
+from tests.spark.ready import run_ready, run_shown
 from tests.spark.worlds import World
 
 pytestmark = pytest.mark.timeout(300)
+
+HOUR_MS = 3_600_000
 
 
 def report(spark: SparkSession, path: Path) -> list[dict[str, Any]]:
@@ -27,9 +30,9 @@ def report(spark: SparkSession, path: Path) -> list[dict[str, Any]]:
     return [row.asDict() for row in spark.read.parquet(str(path)).collect()]
 
 
-def audited(spark: SparkSession, world: World, tmp_path: Path, topics: str, groups: str = "") -> Path:
+def audited(spark: SparkSession, world: World, tmp_path: Path, topics: str, groups: str = "", **more: str) -> Path:
     out = tmp_path / "out"
-    given = {"name_server": world.address, "topics": topics, "groups": groups, "out": str(out)}
+    given = {"name_server": world.address, "topics": topics, "groups": groups, "out": str(out), **more}
     run_ready(spark, "lag-audit", tmp_path / "state", **given)
     return out
 
@@ -60,6 +63,38 @@ def test_topics_and_groups(spark: SparkSession, any_world: World, tmp_path: Path
     of_idle = [row for row in rows if row["group"] == idle]
     assert sum(row["waiting"] for row in of_idle) == 90
     assert sum(row["consumed"] for row in of_idle) == 0
+
+
+def test_what_is_shown_fits_on_a_terminal(spark: SparkSession, world: World, tmp_path: Path) -> None:
+    topic = world.topic("shown")
+    world.fill(topic, [b"one", b"two"])
+    given = {"name_server": world.address, "topics": topic, "groups": "billing", "out": str(tmp_path / "out")}
+    _, shown = run_shown(spark, "lag-audit", tmp_path / "state", **given)
+    topics, groups = (shown[name].splitlines()[2] for name in ("show_topics", "show_groups"))
+    for name in ("topic", "produced", "stored", "twice", "half_ms", "99%_ms", "most_ms"):
+        assert f" {name} " in topics
+    for name in ("group", "topic", "stored", "read", "waiting", "expired", "oldest_s"):
+        assert f" {name} " in groups
+
+
+def test_the_oldest_that_waits_may_be_outside_of_what_is_looked_at(
+    spark: SparkSession, any_world: World, tmp_path: Path
+) -> None:
+    """Stored before `since`, or in the group's retry topic."""
+    topic, group = any_world.topic("audited"), any_world.name("group")
+    retries = f"%RETRY%{group}"
+    any_world.create_topic(retries, 1)
+    any_world.send(Message(topic, b"old"))
+    any_world.send(Message(retries, b"again"))
+    since = int(time.time() * 1000) + HOUR_MS
+    out = audited(spark, any_world, tmp_path, topic, group, since=str(since))
+    assert report(spark, out / "topics") == []
+
+    waiting = [row for row in report(spark, out / "groups") if row["waiting"]]
+    assert {row["topic"]: row["waiting"] for row in waiting} == {topic: 1, retries: 1}
+    for row in waiting:
+        assert 0 <= row["oldest_waiting_seconds"] < HOUR_MS / 1000
+        assert row["oldest_waiting"] is not None
 
 
 def test_messages_that_are_there_twice_and_numbers_that_are_missing(

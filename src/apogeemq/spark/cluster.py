@@ -77,10 +77,10 @@ class Cluster:
         return self.run(lambda: self._ask_each(topics, self.consumer.fetch_queues))
 
     def min_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        return self._of_each(queues, self.consumer.min_offset)
+        return self.asked(queues, self.consumer.min_offset)
 
     def max_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        return self._of_each(queues, self.consumer.max_offset)
+        return self.asked(queues, self.consumer.max_offset)
 
     def try_min_offsets(self, queues: Iterable[MessageQueue]) -> Answers[MessageQueue, int]:
         """Brokers that do not answer fail their own queues only."""
@@ -91,15 +91,15 @@ class Cluster:
 
     def offsets_at(self, queues: Iterable[MessageQueue], time_ms: int) -> dict[MessageQueue, int]:
         """Of the first message stored at that time or later; the end where there is none."""
-        return self._of_each(queues, lambda queue: self.consumer.offset_for_time(queue, time_ms))
+        return self.asked(queues, lambda queue: self.consumer.offset_for_time(queue, time_ms))
 
     def committed(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """Where the group goes on, as brokers keep it; None where it has not begun."""
-        return self._of_each(queues, self.consumer.committed)
+        return self.asked(queues, self.consumer.committed)
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Let brokers keep where the group goes on."""
-        self._of_each(offsets, lambda queue: self.consumer.update_consume_offset(queue, offsets[queue]))
+        self.asked(offsets, lambda queue: self.consumer.update_consume_offset(queue, offsets[queue]))
 
     # -- asking ----------------------------------------------------------------------------------------------
 
@@ -115,8 +115,9 @@ class Cluster:
             await asyncio.sleep(delay)
         return await ask()
 
-    def _of_each(self, asked: Iterable[K], ask: Callable[[K], Coroutine[Any, Any, T]]) -> dict[K, T]:
-        found, failed = self.run(lambda: self._ask_each(asked, ask))
+    def asked(self, each: Iterable[K], ask: Callable[[K], Coroutine[Any, Any, T]]) -> dict[K, T]:
+        """The same question about each; all are answered, or it raises."""
+        found, failed = self.run(lambda: self._ask_each(each, ask))
         for error in failed.values():
             raise error
         return found
