@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from apogeemq.spark.jobs.send_samples import sample_text
 from tests.peers.ours import NameServer
-from tests.spark.ready import run_ready
+from tests.spark.ready import run_ready, run_shown
 from tests.spark.worlds import World
 
 pytestmark = pytest.mark.timeout(300)
@@ -35,10 +35,20 @@ def report(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     journal.parent.mkdir(parents=True)
     journal.write_text(sample_text("route-journal.jsonl"))
     with NameServer(work_dir=folder, data_dir=folder / "data") as names:
-        run_ready(
-            spark, "route-health", folder / "state", name_server=names.address, out=str(folder / "out"), until=HOUR
-        )
+        given = {"name_server": names.address, "out": str(folder / "out"), "until": HOUR}
+        _, shown = run_shown(spark, "route-health", folder / "state", **given)
+    for name, text in shown.items():
+        (folder / "out" / f"{name}.txt").write_text(text)
     return folder / "out"
+
+
+def test_what_is_shown_fits_on_a_terminal(report: Path) -> None:
+    headers = {path.stem: path.read_text().splitlines()[2].split("┃")[1:-1] for path in report.glob("*.txt")}
+    assert {name: [header.strip() for header in found] for name, found in headers.items()} == {
+        "show_brokers": ["name_server", "broker", "id", "up", "since", "available", "flapping"],
+        "show_masters": ["name_server", "cluster", "broker", "master", "no_master_s", "absent_s"],
+        "show_topics": ["name_server", "topic", "queues", "one_broker", "automatic"],
+    }
 
 
 def test_availability_of_every_broker(spark: SparkSession, report: Path) -> None:

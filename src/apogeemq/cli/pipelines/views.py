@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -141,7 +141,8 @@ def state_text(status: PipelineStatus) -> Text:
 
 def result_table(name: str, epoch: int, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     """What a console sink shows."""
-    table = Table(*columns, title=f"{name}, epoch {epoch}", title_justify="left")
+    folded = (Column(column, overflow="fold") for column in columns)  # a narrow terminal cuts nothing off
+    table = Table(*folded, title=f"{name}, epoch {epoch}", title_justify="left")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
     return table
