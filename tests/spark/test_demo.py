@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
 
+from apogeemq.cli.demo.command import remove_what_was_left
+from tests.peers.process import wait_for
 from tests.spark.processes import family
 
 pytestmark = pytest.mark.timeout(300)
@@ -76,6 +80,47 @@ def test_ctrl_c_before_spark_is_there_ends_all_of_it_at_once(tmp_path: Path) -> 
     assert len(everyone) > 3
     assert are_gone(everyone)
     assert list(tmp_path.glob("apogeemq-demo-*")) == []
+
+
+def test_a_closed_terminal_ends_all_of_it(tmp_path: Path) -> None:
+    ours, its = os.openpty()
+
+    def make_it_the_terminal() -> None:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    demo = subprocess.Popen(
+        COMMAND,
+        env=environment(tmp_path),
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        start_new_session=True,
+        preexec_fn=make_it_the_terminal,
+    )
+    with demo:
+        os.close(its)
+        seen = b""
+        while b"starting Spark" not in seen:
+            seen += os.read(ours, 4096)
+        everyone = family(demo.pid)
+        os.close(ours)
+        demo.wait(timeout=150)
+    assert len(everyone) > 3
+    assert are_gone(everyone)
+    assert list(tmp_path.glob("apogeemq-demo-*")) == []
+
+
+def test_a_demonstration_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:
+    with start(tmp_path) as demo:
+        "".join(iter(lambda: _line_until(demo, "running: "), ""))
+        everyone = family(demo.pid)
+        demo.kill()
+        demo.communicate(timeout=60)
+    assert len(everyone) > 5
+    wait_for(lambda: are_gone(everyone), "all processes have ended")
+    (left,) = tmp_path.glob("apogeemq-demo-*")
+    remove_what_was_left(tmp_path)
+    assert not left.exists()
 
 
 def _line_until(demo: subprocess.Popen[str], word: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from apogeemq.embedded.lifeline import ends_with_us
 from apogeemq.errors import ConnectFailed
 
 _NAME_SERVER_BOOT: Final = re.compile(r"boot success\..* address (\S+)\s*$", re.MULTILINE)
@@ -56,6 +57,7 @@ class LocalCluster:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for us: servers end last
+                preexec_fn=ends_with_us(),
             )
         self._processes.append(process)
         deadline = time.monotonic() + _START_SECONDS

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from apogeemq.embedded.lifeline import ends_with_us
 from apogeemq.errors import ConfigError
 from apogeemq.spark.pipeline.progress import PipelineStatus, State
 from apogeemq.spark.pipeline.status import VARIABLE, StateFolder
@@ -41,6 +42,7 @@ class OrdersPipeline:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for us; and Spark can be ended whole
+                preexec_fn=ends_with_us(),  # its JVM ends when it does, and Python workers with that
             )
 
     def status(self) -> PipelineStatus | None:

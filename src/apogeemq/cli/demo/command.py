@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import signal
 import sys
 import tempfile
@@ -14,6 +16,10 @@ from typing import Annotated, Final
 
 import typer
 
+from apogeemq.errors import StorageFailed
+from apogeemq.runtime.folder_lock import LOCK_FILE, FolderLock
+
+PREFIX: Final = "apogeemq-demo-"
 _LOOK_SECONDS: Final = 0.5
 _UNSETTLED, _INTERRUPTED = 1, 130
 
@@ -28,9 +34,23 @@ def demo(
 
     Ctrl-C ends it; then, or after --seconds, every order is accounted for. Status 0 only if none is missing.
     """
-    with tempfile.TemporaryDirectory(prefix="apogeemq-demo-", ignore_cleanup_errors=True) as folder:
+    remove_what_was_left(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as folder:
+        lock = FolderLock(Path(folder))
+        lock.acquire()
         status = _demonstrate(Path(folder), seconds, rate)
     raise typer.Exit(status)
+
+
+def remove_what_was_left(folder: Path) -> None:
+    """Folders of demonstrations that were killed: those whose lock nobody holds."""
+    for left in folder.glob(f"{PREFIX}*"):
+        lock = FolderLock(left)
+        if (left / LOCK_FILE).exists():
+            with contextlib.suppress(StorageFailed):
+                lock.acquire()
+                shutil.rmtree(left, ignore_errors=True)
+                lock.release()
 
 
 def _demonstrate(folder: Path, seconds: float, rate: float) -> int:
@@ -67,7 +87,7 @@ def _demonstrate(folder: Path, seconds: float, rate: float) -> int:
 
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """Set by the first Ctrl-C or SIGTERM; the second ends the process as it usually does."""
+    """Set by the first Ctrl-C or SIGTERM, or when the terminal is closed; the second ends the process at once."""
     asked = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -75,7 +95,10 @@ def _interrupts() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         asked.set()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield asked
     except KeyboardInterrupt:
