@@ -490,33 +490,6 @@ def test_a_replay_that_is_refused_changes_nothing(runs: Runs, world: World) -> N
     assert sum(query.rows for query in runs.run(spec).queries) == 0
 
 
-def test_a_checkpoint_is_of_the_places_it_was_made_for(runs: Runs, world: World) -> None:
-    """Going on elsewhere would leave out, without a word, what has been read."""
-    topic = world.topic("places")
-    world.fill(topic, [order(number) for number in range(6)])
-    given = {"server": world.address, "topic": topic}
-    status = runs.run(runs.spec(ORDERS, **given, out=str(runs.folder / "one")))
-    kept = Path(status.checkpoint, "pipeline.json").read_bytes()
-    world.fill(topic, [order(number) for number in range(6, 8)])
-    elsewhere = runs.spec(ORDERS, **given, out=str(runs.folder / "two"))
-    with pytest.raises(ConfigError, match=r"sinks\.files path: file:/.*/one/lines → file:/.*/two/lines.*--state DIR"):
-        runs.run(elsewhere)
-    other_cluster = runs.spec(ORDERS, server="127.0.0.1:1", topic=topic, out=str(runs.folder / "one"))
-    with pytest.raises(ConfigError, match=f"orders nameServer: {world.address} → 127.0.0.1:1"):
-        runs.run(other_cluster)
-    assert Path(status.checkpoint, "pipeline.json").read_bytes() == kept
-    assert not (runs.folder / "two").exists()
-
-    def ids(name: str) -> list[int]:
-        return sorted(row.id for row in runs.spark.read.parquet(str(runs.folder / name / "lines")).collect())
-
-    runs.run(elsewhere, accepts_changes=True)
-    assert ids("two") == [6, 7]
-    runs.run(elsewhere)  # the new places are kept
-    runs.run(runs.spec(ORDERS, **given, out=str(runs.folder / "three")), replay_from_ms=1)
-    assert ids("three") == list(range(8))
-
-
 BASKETS = """\
 [pipeline]
 name = "baskets"

@@ -13,9 +13,9 @@ import msgspec
 
 from apogeemq.errors import ApogeeError, ConfigError, PipelineFailed
 from apogeemq.runtime.clock import now_ms
-from apogeemq.spark.pipeline.checkpoints import Checkpoint
+from apogeemq.spark.pipeline.checkpoint.generations import Checkpoint
+from apogeemq.spark.pipeline.checkpoint.places import places
 from apogeemq.spark.pipeline.epochs import EpochRefused, EpochWork, Gate, write_views
-from apogeemq.spark.pipeline.places import places
 from apogeemq.spark.pipeline.planning import Plan, QueryPlan, make_plan
 from apogeemq.spark.pipeline.progress import (
     EpochCounts,

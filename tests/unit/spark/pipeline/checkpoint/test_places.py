@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apogeemq.spark.pipeline.places import changes, places
+from apogeemq.spark.pipeline.checkpoint.places import changes, places
 from apogeemq.spark.pipeline.reading import read_pipeline
 from apogeemq.spark.pipeline.spec import PipelineSpec, Sink, SinkKind, Source
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from apogeemq.errors import ConfigError
+from apogeemq.spark.pipeline.checkpoint.places import changes
 from apogeemq.spark.pipeline.hadoop_files import HadoopFolder
-from apogeemq.spark.pipeline.places import changes
 from apogeemq.spark.pipeline.spec import TOPICS, Source
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""What a pipeline's checkpoint keeps: generations of positions, and where these are good."""
