@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from apogeemq.cli.options import HELP_NAMES
 from apogeemq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 app = typer.Typer(no_args_is_help=True, context_settings=HELP_NAMES, help="Care for an archive of topics.")
 
@@ -43,32 +48,36 @@ def compact(
     console = Console(highlight=False)
     with console.status("starting Spark"):
         spark = job.delta_session(master, packages) if delta else job.session(master)
-    while True:
-        if delta:
-            done = job.compact_delta(spark, archive)
-            files = f"{done.files_before:,} files → {done.files_after:,}"
-            console.print(f"{archive}: {files if done.files_before else 'nothing to do'}")
-        else:
-            runs = job.compact(
-                spark,
-                Path(archive),
-                delay_ms=int(delay * 60_000),
-                keep_ms=int(keep * 3_600_000),
-                target_bytes=size * 1024 * 1024,
-            )
-            for run in runs:
-                files = f"{run.files_before:,} files → {run.files_after:,}"
-                console.print(f"{archive}: run {run.run}: {files}, {run.rows:,} messages")
-            if not runs:
-                console.print(f"{archive}: nothing to do")
-        if not every:
-            return
-        time.sleep(every * 60)
+    with _logs_of_failures_alone(spark):
+        while True:
+            if delta:
+                done = job.compact_delta(spark, archive)
+                files = f"{done.files_before:,} files → {done.files_after:,}"
+                console.print(f"{archive}: {files if done.files_before else 'nothing to do'}")
+            else:
+                runs = job.compact(
+                    spark,
+                    Path(archive),
+                    delay_ms=int(delay * 60_000),
+                    keep_ms=int(keep * 3_600_000),
+                    target_bytes=size * 1024 * 1024,
+                )
+                for run in runs:
+                    files = f"{run.files_before:,} files → {run.files_after:,}"
+                    console.print(f"{archive}: run {run.run}: {files}, {run.rows:,} messages")
+                if not runs:
+                    console.print(f"{archive}: nothing to do")
+            if not every:
+                return
+            time.sleep(every * 60)
 
 
 @app.command()
 def check(archive: Folder, master: Master = "local[*]") -> None:
-    """Count what is there by topic: messages, duplicates, and offsets missing between the first and the last."""
+    """Count what is there by topic: messages, duplicates, and offsets missing between the first and the last.
+
+    Exit status: 0 each is there once, 1 some are there twice or missing.
+    """
     _check(archive)
     from rich.console import Console
     from rich.table import Table
@@ -78,13 +87,28 @@ def check(archive: Folder, master: Master = "local[*]") -> None:
     console = Console()
     with console.status("starting Spark, then counting"):
         spark = job.session(master)
-        rows = job.coverage_by_topic(job.read_archive(spark, Path(archive))).collect()
-    table = Table("Topic", "Queues", "Messages", "Duplicates", "Missing")
+        with _logs_of_failures_alone(spark):
+            rows = job.coverage_by_topic(job.read_archive(spark, Path(archive))).collect()
+    table = Table("Topic", "Queues", "First", "Messages", "Duplicates", "Missing")
     for row in rows:
-        numbers = (f"{row[name]:,}" for name in ("queues", "messages", "duplicates", "missing"))
-        table.add_row(row["topic"], *numbers)
+        first = " to ".join(f"{offset:,}" for offset in sorted({row["lowest_first"], row["highest_first"]}))
+        messages, duplicates, missing = (f"{row[name]:,}" for name in ("messages", "duplicates", "missing"))
+        table.add_row(row["topic"], f"{row['queues']:,}", first, messages, duplicates, missing)
     console.print(table)
-    raise typer.Exit(1 if any(row["duplicates"] for row in rows) else 0)
+    raise typer.Exit(1 if any(row["duplicates"] or row["missing"] for row in rows) else 0)
+
+
+@contextmanager
+def _logs_of_failures_alone(spark: SparkSession) -> Iterator[None]:
+    """Spark's logs are kept where there was an error; an interrupt is none."""
+    from apogeemq.spark.jobs.archive import end_session
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        end_session(spark)
+        raise
+    end_session(spark)
 
 
 def _check(archive: str, *, may_be_url: bool = False) -> None:

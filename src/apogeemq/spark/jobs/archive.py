@@ -6,6 +6,7 @@ How a crash or a reader at any moment is met: `archive_ledger.py`.
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Iterable
@@ -27,7 +28,7 @@ from apogeemq.spark.pipeline.reading import read_pipeline
 from apogeemq.spark.pipeline.sessions import open_session
 from apogeemq.spark.pipeline.text.failures import failure_text
 from apogeemq.spark.quoting import quoted
-from apogeemq.spark.runtime.session import embedded_session
+from apogeemq.spark.runtime.session import embedded_session, log_folder_of
 
 PARTITIONS: Final = ("topic", "date", "hour")
 TARGET_BYTES: Final = 128 * 1024 * 1024
@@ -110,11 +111,14 @@ def coverage(messages: DataFrame) -> DataFrame:
 
 
 def coverage_by_topic(messages: DataFrame) -> DataFrame:
+    """The same by topic; the first offsets of its queues are between two numbers."""
     return (
         coverage(messages)
         .groupBy("topic")
         .agg(
             sql.count("*").alias("queues"),
+            sql.min("first_offset").alias("lowest_first"),
+            sql.max("first_offset").alias("highest_first"),
             sql.sum("rows").alias("messages"),
             sql.sum("duplicates").alias("duplicates"),
             sql.sum("missing").alias("missing"),
@@ -126,6 +130,14 @@ def coverage_by_topic(messages: DataFrame) -> DataFrame:
 def session(master: str) -> SparkSession:
     """A Spark for the work on archives."""
     return embedded_session("ApogeeMQ archive", master)
+
+
+def end_session(spark: SparkSession) -> None:
+    """Its logs go with it: nothing went wrong."""
+    logs = log_folder_of(spark)
+    spark.stop()
+    if logs is not None:
+        shutil.rmtree(logs, ignore_errors=True)
 
 
 class DeltaCompaction(NamedTuple):
