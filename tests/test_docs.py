@@ -74,6 +74,11 @@ def test_what_is_named_exists(path: Path) -> None:
     assert targets + unknown == []
 
 
+def test_the_example_of_the_guide_to_pipelines_is_the_one_in_the_tree() -> None:
+    example = (ROOT / "examples" / "pipelines" / "orders.toml").read_text()
+    assert f"```toml\n{example}```\n" in page("pipelines.md")
+
+
 def _is_there(name: str) -> bool:
     """In the tree, in the package, or in the folder that a row has named before."""
     roots = (ROOT, SOURCE, SOURCE / "broker", ROOT / "tests" / "unit" / "broker")
