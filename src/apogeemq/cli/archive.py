@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from apogeemq.cli.options import HELP_NAMES
 from apogeemq.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 app = typer.Typer(no_args_is_help=True, context_settings=HELP_NAMES, help="Care for an archive of topics.")
 
@@ -48,7 +43,7 @@ def compact(
     console = Console(highlight=False)
     with console.status("starting Spark"):
         spark = job.delta_session(master, packages) if delta else job.session(master)
-    with _logs_of_failures_alone(spark):
+    with job.logs_of_failures_alone(spark):
         while True:
             if delta:
                 done = job.compact_delta(spark, archive)
@@ -87,7 +82,7 @@ def check(archive: Folder, master: Master = "local[*]") -> None:
     console = Console()
     with console.status("starting Spark, then counting"):
         spark = job.session(master)
-        with _logs_of_failures_alone(spark):
+        with job.logs_of_failures_alone(spark):
             rows = job.coverage_by_topic(job.read_archive(spark, Path(archive))).collect()
     table = Table("Topic", "Queues", "First", "Messages", "Duplicates", "Missing")
     for row in rows:
@@ -96,19 +91,6 @@ def check(archive: Folder, master: Master = "local[*]") -> None:
         table.add_row(row["topic"], f"{row['queues']:,}", first, messages, duplicates, missing)
     console.print(table)
     raise typer.Exit(1 if any(row["duplicates"] or row["missing"] for row in rows) else 0)
-
-
-@contextmanager
-def _logs_of_failures_alone(spark: SparkSession) -> Iterator[None]:
-    """Spark's logs are kept where there was an error; an interrupt is none."""
-    from apogeemq.spark.jobs.archive import end_session
-
-    try:
-        yield
-    except KeyboardInterrupt:
-        end_session(spark)
-        raise
-    end_session(spark)
 
 
 def _check(archive: str, *, may_be_url: bool = False) -> None:

@@ -9,7 +9,8 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
@@ -132,8 +133,21 @@ def session(master: str) -> SparkSession:
     return embedded_session("ApogeeMQ archive", master)
 
 
-def end_session(spark: SparkSession) -> None:
-    """Its logs go with it: nothing went wrong."""
+@contextmanager
+def logs_of_failures_alone(spark: SparkSession) -> Iterator[None]:
+    """Ends the session, and removes its logs unless there was an error; an interrupt is none."""
+    try:
+        yield
+    except Exception:
+        spark.stop()
+        raise
+    except BaseException:
+        _end(spark)
+        raise
+    _end(spark)
+
+
+def _end(spark: SparkSession) -> None:
     logs = log_folder_of(spark)
     spark.stop()
     if logs is not None:
