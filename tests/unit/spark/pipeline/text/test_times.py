@@ -39,7 +39,18 @@ def test_bad(text: str) -> None:
         moment_ms(text, NOW, UTC)
 
 
-@pytest.mark.parametrize("text", ["2027-01-01", "1969-01-01", "99999999999999999", "99999d"])
+def test_seconds_are_not_taken_for_milliseconds() -> None:
+    with pytest.raises(ConfigError, match=r"1763490000 looks like seconds; .* such as 1763490000000"):
+        moment_ms("1763490000", NOW, UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2027-01-01", "1969-01-01", "99999999999999999", "99999d", "9" * 5000),
+        *("0001-01-01", "0001-01-01T00:00+23:59", "9999-12-31T23:59:59-23:59"),
+    ],
+)
 def test_out_of_bounds(text: str) -> None:
     with pytest.raises(ConfigError, match="is in the future, or before 1970"):
         moment_ms(text, NOW, UTC)
