@@ -30,7 +30,7 @@ def open_session(spec: PipelineSpec, master: str | None, log_folder: Path, *, sh
     if spec.packages:
         settings[_PACKAGES] = ",".join(filter(None, (settings.get(_PACKAGES, ""), *spec.packages)))
     try:
-        return embedded_session(
+        session = embedded_session(
             f"apogee pipeline {spec.name}",
             master or DEFAULT_MASTER,
             settings=settings,
@@ -41,6 +41,19 @@ def open_session(spec: PipelineSpec, master: str | None, log_folder: Path, *, sh
         with_packages = f" with the packages {settings[_PACKAGES]}" if spec.packages else ""
         reason = str(error).partition("\n")[0]
         raise ConfigError(f"Spark did not start{with_packages}: {reason} See {log_folder}") from None
+    _leave_termination_to_us(session)
+    return session
+
+
+def _leave_termination_to_us(session: SparkSession) -> None:
+    """SIGTERM often comes to a whole group of processes, and must not take Java from an epoch that is to be finished.
+
+    Java ends with us all the same: it reads from a pipe whose other end we hold. What it starts ignores it, too.
+    """
+    gateway = session.sparkContext._gateway
+    if getattr(gateway, "proc", None) is not None:  # else it is the one of `spark-submit`
+        signals = gateway.jvm.sun.misc  # type: ignore[union-attr]
+        signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
 
 
 @contextmanager
@@ -64,6 +77,11 @@ def prepared(spec: PipelineSpec, spark: SparkSession) -> Iterator[SparkSession]:
                 spark.catalog.dropTempView(view)
             for name, old in before.items():
                 spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+
+
+def stop_spark(spark: SparkSession) -> None:
+    with suppress(Exception):  # one that has died cannot be stopped
+        spark.stop()
 
 
 def end_java_at_once() -> None:

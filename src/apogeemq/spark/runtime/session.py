@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -147,7 +150,20 @@ def _started(settings: Mapping[str, str], folder: Path) -> SparkContext:
     if gateway is None:  # else a JVM is left of an earlier session, and the only one a process can have
         with (folder / ERRORS_NAME).open("ab") as errors:
             gateway = launch_gateway(conf, {"stderr": errors})  # type: ignore[no-untyped-call]
-    return SparkContext(conf=conf, gateway=gateway)
+    with _own_interrupts():
+        return SparkContext(conf=conf, gateway=gateway)
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Spark puts its own answer to Ctrl-C in place, which talks to a Java that may be busy; a program that has one
+    keeps it."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _ship(context: SparkContext, folder: Path, *, with_dependencies: bool) -> None:
