@@ -31,7 +31,7 @@ class Gate:
 
 
 class EpochWork:
-    """What a query calls for each epoch. `failure` is why the last one ended badly."""
+    """What a query calls for each epoch. `begun` is the last one it was called for, `failure` why one ended badly."""
 
     def __init__(
         self,
@@ -48,10 +48,12 @@ class EpochWork:
         self._dead_letter_writer = dead_letter_writer
         self._gate = gate
         self._tell = tell
+        self.begun: int | None = None
         self.failure: Exception | None = None
 
     def __call__(self, frame: DataFrame, epoch: int) -> None:
         try:
+            self.begun = epoch  # before the look at the gate: who closes it looks here afterwards
             if self._gate.is_closed:
                 raise EpochRefused("no epoch is begun any more")
             self._tell(epoch, self._write(frame, epoch))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+
+_FILES_OFFSET: Final = "logOffset"  # a count of Spark's own looks into a folder
+_ADDRESS: Final = re.compile(r"@[0-9a-f]+$")
 
 
 class State(StrEnum):
@@ -39,6 +43,15 @@ class EpochCounts(msgspec.Struct, frozen=True):
     dead_letters: int = 0
 
 
+class CurrentEpoch(msgspec.Struct, frozen=True):
+    """One that is being done."""
+
+    epoch: int
+    rows: int | None = None  # None: the source does not say
+    tasks: int = 0  # of what Spark is doing for it at this moment
+    tasks_done: int = 0
+
+
 class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     sinks: Mapping[str, int] = {}  # rows written since the start, by sink that counts them
@@ -51,6 +64,7 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     broken: Mapping[str, int] = {}
     dead_letters: int = 0
     sources: list[SourceStatus] = []
+    current: CurrentEpoch | None = None
     is_active: bool = True
     error: str | None = None
 
@@ -88,16 +102,31 @@ class PipelineStatus(msgspec.Struct, frozen=True, kw_only=True):
         return sum(known) if known else None
 
 
+def after_planning(status: QueryStatus, epoch: int, found: Sequence[Mapping[str, Any]]) -> QueryStatus:
+    """With an epoch that has begun, and its sources as Spark reports them at its end, as far as they are known."""
+    if not found:
+        return msgspec.structs.replace(status, current=CurrentEpoch(epoch))
+    sources = [_source(source) for source in found]
+    rows = [distance(source.start, source.end) for source in sources]
+    lags = [distance(source.start, source.latest) for source in sources]  # nothing of it has been written yet
+    return msgspec.structs.replace(
+        status,
+        current=CurrentEpoch(epoch, _sum(rows)),
+        lag=_sum(lags),
+        total=status.total if status.total is not None else _total(sources),
+        sources=sources,
+    )
+
+
 def after_progress(status: QueryStatus, progress: Mapping[str, Any]) -> QueryStatus:
     """With one progress report of Spark's, as its JSON. Several of one epoch come while nothing happens."""
     sources = [_source(source) for source in progress.get("sources", [])]
-    lags = [source.lag for source in sources if source.lag is not None]
     rows = _rows(progress, sources)
     return msgspec.structs.replace(
         status,
         epoch=max(status.epoch, int(progress.get("batchId", -1))),
         rows_per_second=float(progress.get("processedRowsPerSecond") or 0.0) if rows else 0.0,
-        lag=sum(lags) if lags else None,
+        lag=_sum([source.lag for source in sources]),
         total=status.total if status.total is not None else _total(sources),
         sources=sources,
     )
@@ -109,6 +138,7 @@ def after_epoch(status: QueryStatus, epoch: int, counts: EpochCounts) -> QuerySt
         status,
         epoch=epoch,
         epochs=status.epochs + 1,
+        current=None,
         sinks=_added(status.sinks, counts.sinks),
         broken=_added(status.broken, counts.broken),
         dead_letters=status.dead_letters + counts.dead_letters,
@@ -120,6 +150,25 @@ def epoch_rows(progress: Mapping[str, Any]) -> int:
     return _rows(progress, [_source(source) for source in progress.get("sources", [])])
 
 
+def last_done(progress: Mapping[str, Any]) -> int:
+    """The last epoch that is over when a report is made: of one that had nothing to do, it is the one before."""
+    epoch = int(progress["batchId"])
+    return epoch if "addBatch" in progress.get("durationMs", {}) else epoch - 1
+
+
+def source_name(description: str, streams: Mapping[str, str]) -> str:
+    """For a person: a description that is no more than a Java object's address becomes what the file says of it.
+
+    `streams` are the sources a query may read: formats by name.
+    """
+    if not _ADDRESS.search(description) or not streams:
+        return description
+    if len(streams) == 1:
+        ((name, kind),) = streams.items()
+        return f"{name} ({kind})"
+    return " or ".join(dict.fromkeys(streams.values()))
+
+
 def distance(start: Any, end: Any) -> int | None:
     """How far two offsets of one source are apart: the sum over their numbers. None when they have none.
 
@@ -129,7 +178,7 @@ def distance(start: Any, end: Any) -> int | None:
         return None
     if isinstance(end, int):
         return max(0, end - start) if isinstance(start, int) else end
-    if not isinstance(end, dict):
+    if not isinstance(end, dict) or _FILES_OFFSET in end:
         return None
     known = start if isinstance(start, dict) else {}
     parts = [part for key, value in end.items() if (part := distance(known.get(key), value)) is not None]
@@ -138,7 +187,11 @@ def distance(start: Any, end: Any) -> int | None:
 
 def _total(sources: list[SourceStatus]) -> int | None:
     """Rows there are to read, as the first report of a run tells it."""
-    known = [found for source in sources if (found := distance(source.start, source.latest)) is not None]
+    return _sum([distance(source.start, source.latest) for source in sources])
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
     return sum(known) if known else None
 
 

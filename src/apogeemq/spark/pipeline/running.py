@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
-import json
-import os
-import socket
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from apogeemq.errors import ApogeeError, ConfigError, PipelineFailed
-from apogeemq.runtime.clock import now_ms
 from apogeemq.spark.pipeline.checkpoint.generations import Checkpoint
 from apogeemq.spark.pipeline.checkpoint.places import places
-from apogeemq.spark.pipeline.epochs import EpochRefused, EpochWork, Gate, write_views
-from apogeemq.spark.pipeline.planning import Plan, QueryPlan, make_plan
-from apogeemq.spark.pipeline.progress import (
-    EpochCounts,
-    PipelineStatus,
-    QueryStatus,
-    State,
-    after_epoch,
-    after_progress,
-    epoch_rows,
-)
+from apogeemq.spark.pipeline.epochs import EpochWork, Gate, write_views
+from apogeemq.spark.pipeline.planning import Plan, make_plan
+from apogeemq.spark.pipeline.progress import PipelineStatus, State
 from apogeemq.spark.pipeline.quality import ID
-from apogeemq.spark.pipeline.sessions import prepared
-from apogeemq.spark.pipeline.sinks import COUNTED_KINDS, ShowTable, TopicWriter, Writer, make_writer
+from apogeemq.spark.pipeline.sessions import prepared, stop_spark
+from apogeemq.spark.pipeline.sinks import ShowTable, TopicWriter, Writer, make_writer
 from apogeemq.spark.pipeline.spec import PipelineSpec, Sink
 from apogeemq.spark.pipeline.status import StateFolder
 from apogeemq.spark.pipeline.text.failures import failure_text
+from apogeemq.spark.pipeline.watch.publishing import OnStatus, Publisher
+from apogeemq.spark.pipeline.watch.queries import RunningQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 POLL_SECONDS: Final = 0.2
 
-OnStatus = Callable[[PipelineStatus], None]
+OpenSpark = Callable[[], "SparkSession"]
 
 
 def run_pipeline(
     spec: PipelineSpec,
-    spark: SparkSession,
+    spark: SparkSession | OpenSpark,
     state: StateFolder,
     *,
     on_status: OnStatus | None = None,
@@ -56,66 +46,61 @@ def run_pipeline(
 ) -> PipelineStatus:
     """Run to the end, or until `stop` is set or the state folder says so, then to the end of the epoch.
 
-    Raises ConfigError for what cannot be begun, PipelineFailed when a query ended with an error; either is in the
-    status, too. With `accepts_changes` it goes on from a checkpoint of other places, and keeps the new ones. `on_table`
-    is called from other threads, `on_status` from this one.
+    A Spark that is opened for the run is opened when others can see the run, and stopped after it. Raises ConfigError
+    for what cannot be begun, PipelineFailed when a query ended with an error; either is in the status, too. With
+    `accepts_changes` it goes on from a checkpoint of other places, and keeps the new ones. `on_table` is called from
+    other threads, `on_status` from this one.
     """
-    state.acquire()
-    try:
-        run = _Run(spec, spark, state, on_status, on_table, stop or threading.Event(), log_file)
-        return run.run(replay_from_ms, accepts_changes)
-    finally:
-        state.release()
+    with state.held():
+        publisher = Publisher(spec, state, on_status, log_file)
+        run = _Run(spec, state, publisher, on_table, stop or threading.Event())
+        return run.run(spark, replay_from_ms, accepts_changes)
 
 
 class _Run:
     def __init__(
         self,
         spec: PipelineSpec,
-        spark: SparkSession,
         state: StateFolder,
-        on_status: OnStatus | None,
+        publisher: Publisher,
         on_table: ShowTable | None,
         stop: threading.Event,
-        log_file: str,
     ) -> None:
         self._spec = spec
-        self._spark = spark
         self._state = state
-        self._on_status = on_status
+        self._publisher = publisher
         self._on_table = on_table
         self._stop = stop
         self._ending = threading.Event()  # never set: to wait on while `stop` is
         self._gate = Gate()
-        self._queries: list[_RunningQuery] = []
-        self._status = PipelineStatus(
-            name=spec.name,
-            state=State.STARTING,
-            file=spec.file,
-            process=os.getpid(),
-            host=socket.gethostname(),
-            master=str(spark.sparkContext.master),
-            checkpoint=spec.checkpoint or str(state.checkpoint),
-            log_file=log_file,
-            is_bounded=spec.trigger.is_bounded or not spec.is_streaming,
-            started_ms=now_ms(),
-        )
+        self._queries: list[RunningQuery] = []
 
-    def run(self, replay_from_ms: int | None, accepts_changes: bool) -> PipelineStatus:
-        try:
-            self._publish(State.STARTING)
-            with prepared(self._spec, self._spark) as session:
-                self._run_prepared(session, replay_from_ms, accepts_changes)
-        except BaseException as error:
-            self._end_at_once()
-            self._publish(State.FAILED, error=failure_text(error) or type(error).__name__)
-            if isinstance(error, ApogeeError) or not isinstance(error, Exception):
-                raise
-            raise PipelineFailed(failure_text(error)) from error
-        return self._status
+    def run(self, spark: SparkSession | OpenSpark, replay_from_ms: int | None, accepts_changes: bool) -> PipelineStatus:
+        with ExitStack() as ending:
+            try:
+                self._publish(State.STARTING)
+                if callable(spark):
+                    spark = spark()
+                    ending.callback(stop_spark, spark)
+                self._publisher.know_master(str(spark.sparkContext.master))
+                if self._wants_end():
+                    self._publish(State.STOPPED)
+                else:
+                    with prepared(self._spec, spark) as session:
+                        self._run_prepared(session, replay_from_ms, accepts_changes)
+            except BaseException as error:
+                self._end_at_once()
+                self._publish(State.FAILED, error=failure_text(error) or type(error).__name__)
+                if isinstance(error, ApogeeError) or not isinstance(error, Exception):
+                    raise
+                raise PipelineFailed(failure_text(error)) from error
+        return self._publisher.status
+
+    def _wants_end(self) -> bool:
+        return self._stop.is_set() or self._state.is_asked_to_stop()
 
     def _run_prepared(self, session: SparkSession, replay_from_ms: int | None, accepts_changes: bool) -> None:
-        checkpoint = Checkpoint(session, self._status.checkpoint, self._spec.name)
+        checkpoint = Checkpoint(session, self._publisher.status.checkpoint, self._spec.name)
         if replay_from_ms is not None:
             checkpoint.begin_anew(replay_from_ms)
         checkpoint.go_to(places(self._spec, checkpoint.qualified), accepts_changes=accepts_changes)
@@ -133,7 +118,7 @@ class _Run:
             _check_writers(plan, writers[query.name][0])
         checkpoint.keep()
         for query in plan.queries:
-            running = _RunningQuery(query)
+            running = RunningQuery(query)
             work = EpochWork(plan, query, *writers[query.name], self._gate, running.add_epoch)
             running.start(self._spec, work, checkpoint)
             self._queries.append(running)
@@ -149,15 +134,14 @@ class _Run:
         """One look at every query; whether one is still running."""
         is_changed = [query.look() for query in self._queries]
         has_failed = any(query.failure is not None for query in self._queries)
-        wants_end = has_failed or self._stop.is_set() or self._state.is_asked_to_stop()
-        if wants_end and not self._gate.is_closed:
+        if (has_failed or self._wants_end()) and not self._gate.is_closed:
             self._gate.close()
             self._publish(State.STOPPING)
         elif any(is_changed):
-            self._publish(self._status.state)
+            self._publish(self._publisher.status.state)
         if self._gate.is_closed:
             for query in self._queries:
-                query.end_if_idle()
+                query.end_between_epochs()
         return any(query.is_active for query in self._queries)
 
     def _end_at_once(self) -> None:
@@ -169,7 +153,7 @@ class _Run:
 
     def _run_batch(self, plan: Plan, session: SparkSession, checkpoint: Checkpoint) -> None:
         """All of it, once, as one epoch: one that did not end is done again under its number."""
-        running = _RunningQuery(None)
+        running = RunningQuery(None)
         self._queries.append(running)
         self._publish(State.RUNNING)
         checkpoint.keep()
@@ -203,99 +187,7 @@ class _Run:
         return {sink.name: writer(sink) for sink in sinks}, dead_writer
 
     def _publish(self, state: State, error: str | None = None) -> None:
-        self._status = msgspec.structs.replace(
-            self._status,
-            state=state,
-            error=error,
-            updated_ms=now_ms(),
-            queries=[query.status for query in self._queries],
-        )
-        self._state.write(self._status)
-        if self._on_status is not None:
-            self._on_status(self._status)
-
-
-class _RunningQuery:
-    """One query and its status. `add_epoch` is called from the query's thread, the rest from the runner's."""
-
-    def __init__(self, plan: QueryPlan | None) -> None:
-        self._plan = plan
-        self._query: StreamingQuery | None = None
-        self._work: EpochWork | None = None
-        self._lock = threading.Lock()
-        self._seen: tuple[int, str] = (-1, "")
-        self._is_new = False
-        self.is_active = True
-        self.failure: str | None = None
-        self.status = QueryStatus(
-            name=plan.name if plan is not None else "batch",
-            sinks={sink.name: 0 for sink in plan.sinks if sink.kind in COUNTED_KINDS} if plan is not None else {},
-        )
-
-    def start(self, spec: PipelineSpec, work: EpochWork, checkpoint: Checkpoint) -> None:
-        assert self._plan is not None
-        self._work = work
-        writer = self._plan.frame.writeStream.foreachBatch(work).outputMode(self._plan.mode.value)
-        writer = writer.option("checkpointLocation", checkpoint.query_folder(self._plan.name))
-        interval_ms = spec.trigger.interval_ms
-        if interval_ms is None:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
-        self._query = writer.queryName(f"{spec.name}.{self._plan.name}").start()
-
-    def add_epoch(self, epoch: int, counts: EpochCounts) -> None:
-        with self._lock:
-            self.status = after_epoch(self.status, epoch, counts)
-            if self._plan is None:  # of tables, Spark reports nothing
-                rows = counts.rows if counts.rows is not None else max(counts.sinks.values(), default=0)
-                self.status = msgspec.structs.replace(self.status, rows=rows)
-            self._is_new = True
-
-    def look(self) -> bool:
-        """Whether something has happened since the last look."""
-        was_active = self.is_active
-        query = self._query
-        if query is not None and was_active:
-            is_active = query.isActive  # before its reports: none come later
-            self._take_reports(query)
-            if not is_active:
-                self._take_end(query)
-        with self._lock:
-            self.status = msgspec.structs.replace(self.status, is_active=self.is_active, error=self.failure)
-            is_new, self._is_new = self._is_new, False
-        return is_new or was_active != self.is_active
-
-    def end_if_idle(self) -> None:
-        if self._query is not None and self.is_active and not self._query.status["isTriggerActive"]:
-            self._query.stop()
-
-    def end(self) -> None:
-        if self._query is not None and self._query.isActive:
-            self._query.stop()
-
-    def _take_reports(self, query: StreamingQuery) -> None:
-        last = query.lastProgress
-        if last is None or _mark(last) == self._seen:
-            return
-        reports = query.recentProgress if last["batchId"] > self._seen[0] + 1 else [last]
-        for report in sorted(reports, key=_mark):
-            if _mark(report) > self._seen:
-                self._take_report(json.loads(report.json))
-                self._seen = _mark(report)
-
-    def _take_report(self, report: dict[str, Any]) -> None:
-        with self._lock:
-            rows = self.status.rows + epoch_rows(report)
-            self.status = msgspec.structs.replace(after_progress(self.status, report), rows=rows)
-            self._is_new = True
-
-    def _take_end(self, query: StreamingQuery) -> None:
-        self.is_active = False
-        error = query.exception()
-        own = self._work.failure if self._work is not None else None
-        if error is not None and not isinstance(own, EpochRefused):
-            self.failure = failure_text(own or error)
+        self._publisher.publish(state, [query.status for query in self._queries], error)
 
 
 def _check_writers(plan: Plan, writers: dict[str, Writer]) -> None:
@@ -305,8 +197,3 @@ def _check_writers(plan: Plan, writers: dict[str, Writer]) -> None:
                 writer.check(plan.frames[plan.spec.sinks[name].view])
             except ConfigError as error:
                 raise ConfigError(f"sinks.{name}: {error}") from None
-
-
-def _mark(report: Any) -> tuple[int, str]:
-    """Reports in the order they were made: epochs, and of one epoch their times."""
-    return int(report["batchId"]), str(report["timestamp"])

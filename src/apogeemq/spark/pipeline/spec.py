@@ -6,7 +6,7 @@ its table, so that whatever is wrong with it later can still be said with a plac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -159,3 +159,13 @@ class PipelineSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_streaming(self) -> bool:
         return any(source.is_stream for source in self.sources.values())
+
+
+def streams_of(spec: PipelineSpec, view: str) -> Iterator[Source]:
+    """The streaming sources whose rows come to a view."""
+    if view in spec.sources:
+        if spec.sources[view].is_stream:
+            yield spec.sources[view]
+        return
+    found = (source for name in spec.steps[view].inputs for source in streams_of(spec, name))
+    yield from {source.name: source for source in found}.values()

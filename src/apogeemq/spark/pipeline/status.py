@@ -16,6 +16,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -62,6 +63,7 @@ class StateFolder:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self._lock = FolderLock(self.path)
+        self._is_ours = False
 
     @property
     def name(self) -> str:
@@ -83,15 +85,35 @@ class StateFolder:
                 break
             except StorageFailed as error:
                 if not attempts_left:
-                    raise ConfigError(f"the pipeline {self.name} is running{self._whose()}: {error}") from None
+                    raise ConfigError(self._refusal(error)) from None
                 time.sleep(_LOCK_PAUSE_SECONDS)  # it may be somebody who only looked whether it runs
+        self._is_ours = True
         self.clear_stop()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """From here to there, and longer if it was held before. ConfigError when another runs the pipeline."""
+        if self._is_ours:
+            yield
+            return
+        self.acquire()
+        try:
+            yield
+        finally:
+            self.release()
+
+    def _refusal(self, error: StorageFailed) -> str:
+        if not self.is_held():
+            return str(error)
+        beside = "--state names another folder of states, to run a second one beside it"
+        return f"the pipeline {self.name} is running{self._whose()}; {beside}"
 
     def _whose(self) -> str:
         status = self.read() if (self.path / _STATUS).exists() else None
         return f" as process {status.process}" if status is not None and not status.state.is_over else ""
 
     def release(self) -> None:
+        self._is_ours = False
         self._lock.release()
 
     def is_held(self) -> bool:

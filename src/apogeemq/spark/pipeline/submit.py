@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -37,12 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif given.continuous and spec.trigger.is_bounded:
             spec = msgspec.structs.replace(spec, trigger=Trigger(interval_ms=0))
         state = StateFolder((given.state or states_folder()) / spec.name)
-        session = open_session(spec, None, state.logs)
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
-        try:
-            run_pipeline(spec, session, state, on_status=_print, stop=stop, accepts_changes=given.accept_changes)
-        finally:
-            session.stop()
+        open_spark = partial(open_session, spec, None, state.logs)
+        run_pipeline(spec, open_spark, state, on_status=_print, stop=stop, accepts_changes=given.accept_changes)
     except PipelineFailed as failure:
         print(f"the pipeline failed: {failure}", file=sys.stderr)
         return 1

@@ -7,14 +7,18 @@ from typing import Any
 import pytest
 
 from apogeemq.spark.pipeline.progress import (
+    CurrentEpoch,
     EpochCounts,
     PipelineStatus,
     QueryStatus,
     State,
     after_epoch,
+    after_planning,
     after_progress,
     distance,
     epoch_rows,
+    last_done,
+    source_name,
 )
 
 
@@ -38,6 +42,7 @@ def report(epoch: int, start: Any, end: Any, latest: Any, rows: int) -> dict[str
         (3, 10, 7),
         (None, None, None),
         ({"logOffset": "x"}, {"logOffset": "y"}, None),
+        ({"logOffset": 1}, {"logOffset": 2}, None),  # of files: how often there were new ones, not rows
         (True, False, None),
         ({}, {}, None),
     ],
@@ -62,6 +67,33 @@ def test_reports_and_epochs() -> None:
     )
     idle = after_progress(status, report(2, offsets(6, 4), offsets(6, 4), offsets(6, 4), rows=0))
     assert (idle.lag, idle.total, idle.rows_per_second) == (0, 100, 0.0)
+
+
+def test_an_epoch_that_has_begun() -> None:
+    planned = report(0, offsets(0, 0), offsets(6, 4), offsets(60, 40), rows=0)["sources"]
+    status = after_planning(QueryStatus(name="orders"), 3, planned)
+    assert status.current == CurrentEpoch(3, rows=10)
+    assert (status.total, status.lag, status.rows) == (100, 100, 0)
+    assert after_epoch(status, 3, EpochCounts()).current is None
+    assert after_planning(QueryStatus(name="orders"), 3, []).current == CurrentEpoch(3)
+
+
+def test_a_report_of_an_epoch_that_had_nothing_to_do_is_no_sign_of_its_end() -> None:
+    assert last_done({"batchId": 4, "durationMs": {"addBatch": 0, "triggerExecution": 5}}) == 4
+    assert last_done({"batchId": 4, "durationMs": {"latestOffset": 5}}) == 3
+
+
+@pytest.mark.parametrize(
+    ("description", "streams", "name"),
+    [
+        ("org.apache.PythonMicroBatchStream@75053a2d", {"orders": "rocketmq"}, "orders (rocketmq)"),
+        ("org.apache.PythonMicroBatchStream@75053a2d", {"a": "rocketmq", "b": "rocketmq"}, "rocketmq"),
+        ("org.apache.PythonMicroBatchStream@75053a2d", {"a": "rocketmq", "b": "x"}, "rocketmq or x"),
+        ("FileStreamSource[file:/in]", {"events": "parquet"}, "FileStreamSource[file:/in]"),
+    ],
+)
+def test_source_name(description: str, streams: dict[str, str], name: str) -> None:
+    assert source_name(description, streams) == name
 
 
 def test_a_source_that_tells_nothing() -> None:

@@ -32,10 +32,26 @@ def test_the_lock_is_held_by_one(tmp_path: Path) -> None:
     folder.acquire()
     folder.write(running())
     assert folder.is_held()
-    with pytest.raises(ConfigError, match="the pipeline p is running as process 42"):
+    with pytest.raises(ConfigError, match="the pipeline p is running as process 42; --state names another folder"):
         StateFolder(tmp_path / "p").acquire()
     folder.release()
     assert not folder.is_held()
+
+
+def test_a_folder_held_once_more_stays_held(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "p")
+    with folder.held():
+        folder.ask_to_stop()
+        with folder.held():
+            assert folder.is_asked_to_stop()
+        assert folder.is_held()
+    assert not folder.is_held()
+
+
+def test_a_folder_that_cannot_be_had_is_not_said_to_be_in_use(tmp_path: Path) -> None:
+    (tmp_path / "p").write_text("a file")
+    with pytest.raises(ConfigError, match="cannot use the data folder"):
+        StateFolder(tmp_path / "p").acquire()
 
 
 def test_a_process_that_was_killed_has_failed(tmp_path: Path) -> None:
