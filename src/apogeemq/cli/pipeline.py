@@ -19,7 +19,7 @@ app = typer.Typer(
 File = Annotated[str, typer.Argument(metavar="FILE", help="A pipeline file, or the name of a ready pipeline.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline's name, as its file gives it.")]
 Params = Annotated[
-    list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="A value of [params]; may be repeated.")
+    list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help=r"A value of \[params]; may be repeated.")
 ]
 Master = Annotated[
     str | None,

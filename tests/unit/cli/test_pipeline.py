@@ -40,6 +40,19 @@ def test_help_everywhere(tmp_path: Path, command: str) -> None:
     assert "Usage: apogee pipeline" in ended.stdout
 
 
+def test_brackets_in_help_are_shown(tmp_path: Path) -> None:
+    assert "A value of [params]; may be repeated." in run("main", "pipeline", "run", "--help", home=tmp_path).stdout
+
+
+def test_a_second_run_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    file = pipeline_file(tmp_path)
+    folder = kept_status(tmp_path, State.STARTING)
+    with folder.held():
+        ended = run("main", "pipeline", "run", file, home=tmp_path)
+    beside = "--state names another folder of states, to run a second one beside it"
+    assert ended == (2, "", f"apogee: the pipeline p is running as process 42; {beside}\n")
+
+
 def test_validate_good(tmp_path: Path) -> None:
     file = pipeline_file(tmp_path)
     ended = run("main", "pipeline", "validate", file, "--param", "where=/y", home=tmp_path)
@@ -101,7 +114,8 @@ def test_a_replay_says_what_it_does_and_asks(tmp_path: Path) -> None:
     file = pipeline_file(tmp_path, text)
     command = [sys.executable, "-m", "apogeemq.cli.main", "pipeline", "replay", file, "--from", "2026-01-31T12:00"]
     ended = subprocess.run(command, input="n\n", capture_output=True, text=True)
-    assert ended.returncode == 1
+    assert ended.returncode == 130
+    assert ended.stderr.endswith("Nothing has been done.\n")
     assert ended.stderr.splitlines()[:3] == [
         "p begins a new checkpoint; the old one stays beside it, unused.",
         "  b: messages stored since 2026-01-31 12:00:00 are read again.",
@@ -125,7 +139,7 @@ def test_status(tmp_path: Path) -> None:
     kept_status(tmp_path, State.FINISHED)
     ended = run("main", "pipeline", "status", "p", home=tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
-    for word in ("finished", "12,345 rows", "lag 1,001", "files 12,338", '{"t":{"a":{"0":1004}}}', "/l/spark.log"):
+    for word in ("finished", "12,345 rows", "lag 1,001", "files 12,338", "t a: 0=1004", "/l/spark.log"):
         assert word in ended.stdout
     found = json.loads(run("main", "pipeline", "status", "p", "--json", home=tmp_path).stdout)
     assert (found["state"], found["queries"][0]["lag"]) == ("finished", 1001)
@@ -133,6 +147,13 @@ def test_status(tmp_path: Path) -> None:
     ended = run("main", "pipeline", "status", home=tmp_path)
     assert ended.returncode == 1
     assert "last error: the disk is full" in ended.stdout
+
+
+def test_what_is_no_terminal_gets_whole_lines(tmp_path: Path) -> None:
+    kept_status(tmp_path, State.FAILED, "the disk is full, " * 20)
+    ended = run("main", "pipeline", "status", "p", home=tmp_path, env={"COLUMNS": "40"})
+    assert f"last error: {'the disk is full, ' * 20}".rstrip() in ended.stdout
+    assert " t a: 0=3 " in ended.stdout
 
 
 def test_list(tmp_path: Path) -> None:

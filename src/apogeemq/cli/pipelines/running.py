@@ -6,29 +6,24 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.live import Live
 
-from apogeemq.cli.pipelines.views import headline, query_table, result_table, running_view, when
+from apogeemq.cli.pipelines.face import Face, face_of
+from apogeemq.cli.pipelines.views import when
 from apogeemq.errors import PipelineFailed
 
 if TYPE_CHECKING:
-    from apogeemq.spark.pipeline.progress import PipelineStatus
     from apogeemq.spark.pipeline.spec import PipelineSpec
     from apogeemq.spark.pipeline.status import StateFolder
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
-
-_LINE_EVERY_SECONDS: Final = 5.0  # where there is no terminal to draw on
 
 
 class Job(NamedTuple):
@@ -58,7 +53,8 @@ def replay(job: Job, since: str, *, asks: bool) -> int:
     for sentence in _what_a_replay_does(spec, moment):
         print(sentence, file=sys.stderr)
     if asks and not typer.confirm("Go on?", err=True):
-        return FAILED
+        print("Nothing has been done.", file=sys.stderr)
+        return INTERRUPTED
     return _run(job, spec, moment)
 
 
@@ -97,16 +93,18 @@ def _run(job: Job, spec: PipelineSpec, replay_from_ms: int | None) -> int:
     from apogeemq.spark.pipeline.status import StateFolder, states_folder
 
     state = StateFolder((job.state or states_folder()) / spec.name)
-    with _interrupts() as interrupts, _face(job, spec) as face:
+    with state.held(), face_of(spec.name, as_json=job.as_json) as face, _interrupts(state, face) as interrupts:
         face.say(f"starting Spark; its log: {_log_file(state)}")
-        session = open_session(spec, job.master, state.logs, shows_ui=job.shows_ui)
-        interrupts.take()  # Spark has put its own handler in place
+
+        def open_spark() -> Any:
+            session = open_session(spec, job.master, state.logs, shows_ui=job.shows_ui)
+            interrupts.has_begun = True
+            return session
+
         try:
-            if interrupts.wanted.is_set():
-                return INTERRUPTED
             status = run_pipeline(
                 spec,
-                session,
+                open_spark,
                 state,
                 on_status=face.show,
                 on_table=face.show_table,
@@ -118,8 +116,6 @@ def _run(job: Job, spec: PipelineSpec, replay_from_ms: int | None) -> int:
         except PipelineFailed as failure:
             face.end(f"apogee: the pipeline {spec.name} failed: {failure}\nSpark's log: {_log_file(state)}")
             return FAILED
-        finally:
-            session.stop()
     was_cut_short = interrupts.wanted.is_set() and status.is_bounded and status.state == "stopped"
     return INTERRUPTED if was_cut_short else DONE
 
@@ -134,33 +130,49 @@ def _log_file(state: StateFolder) -> Path:
 
 
 class _Interrupts:
-    """The first Ctrl-C or SIGTERM is a wish, the second Ctrl-C an order."""
+    """The first Ctrl-C or SIGTERM is a wish, the second Ctrl-C an order; so is the first while Spark starts."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: StateFolder, face: Face) -> None:
         self.wanted = threading.Event()
+        self.has_begun = False
+        self._state = state
+        self._face = face
         self._before: dict[int, Any] = {}
 
     def take(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
-            before = signal.signal(number, self._handle)
-            self._before.setdefault(number, before)
+            self._before[number] = signal.signal(number, self._handle)
 
     def give_back(self) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self.has_begun:
+            self._end_at_once("interrupted while Spark started; nothing has been done")
         if self.wanted.is_set() and number == signal.SIGINT:
-            from apogeemq.spark.pipeline.sessions import end_java_at_once
-
-            end_java_at_once()
-            os._exit(INTERRUPTED)
+            self._end_at_once("interrupted in the middle of an epoch; the next run does it again")
         self.wanted.set()
+
+    def _end_at_once(self, why: str) -> NoReturn:
+        """Without a word from other threads, to which it looks as if Spark had died."""
+        from apogeemq.spark.pipeline.sessions import end_java_at_once
+        from apogeemq.spark.pipeline.watch.publishing import interrupted
+
+        try:
+            status = self._face.status
+            if status is not None:
+                status = interrupted(status, why)
+                self._state.write(status)
+            self._face.leave_at_once(status, f"apogee: {self._state.name}: {why}")
+            end_java_at_once()
+        finally:
+            os._exit(INTERRUPTED)
 
 
 @contextmanager
-def _interrupts() -> Iterator[_Interrupts]:
-    interrupts = _Interrupts()
+def _interrupts(state: StateFolder, face: Face) -> Iterator[_Interrupts]:
+    interrupts = _Interrupts(state, face)
     if threading.current_thread() is not threading.main_thread():
         yield interrupts
         return
@@ -169,57 +181,3 @@ def _interrupts() -> Iterator[_Interrupts]:
         yield interrupts
     finally:
         interrupts.give_back()
-
-
-# -- what is seen --------------------------------------------------------------------------------------------
-
-
-class _Face:
-    """Draws on a terminal, prints JSON for scripts, or says a line now and then."""
-
-    def __init__(self, console: Console, live: Live | None, *, as_json: bool) -> None:
-        self._console = console
-        self._live = live
-        self._as_json = as_json
-        self._said_at = 0.0
-        self._state = ""
-
-    def say(self, sentence: str) -> None:
-        if self._live is not None:
-            self._live.update(sentence)
-        else:
-            print(sentence, file=sys.stderr, flush=True)
-
-    def show(self, status: PipelineStatus) -> None:
-        if self._as_json:
-            print(msgspec.json.encode(status).decode(), flush=True)
-        elif self._live is not None:
-            self._live.update(running_view(status))
-        elif status.state != self._state or time.monotonic() - self._said_at >= _LINE_EVERY_SECONDS:
-            self._console.print(headline(status))
-            self._said_at = time.monotonic()
-        if status.state.is_over and not self._as_json and self._live is None:
-            self._console.print(query_table(status))
-        self._state = status.state
-
-    def show_table(self, name: str, epoch: int, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        if self._as_json:
-            table = {"sink": name, "epoch": epoch, "rows": [dict(zip(columns, row, strict=True)) for row in rows]}
-            print(msgspec.json.encode(table, enc_hook=str).decode(), flush=True)
-        else:
-            self._console.print(result_table(name, epoch, columns, rows))
-
-    def end(self, sentence: str) -> None:
-        if self._live is not None:
-            self._live.stop()
-        print(sentence, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _face(job: Job, spec: PipelineSpec) -> Iterator[_Face]:
-    console = Console()
-    if job.as_json or not console.is_terminal:
-        yield _Face(console, None, as_json=job.as_json)
-        return
-    with Live(f"{spec.name}: starting", console=console, refresh_per_second=4) as live:
-        yield _Face(console, live, as_json=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from apogeemq.spark.pipeline.checkpoints import Checkpoint
+from apogeemq.spark.pipeline.checkpoint.generations import Checkpoint
 from apogeemq.spark.pipeline.epochs import EpochRefused, EpochWork
 from apogeemq.spark.pipeline.planning import QueryPlan
 from apogeemq.spark.pipeline.progress import (
