@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MALFORMED: Final = "__malformed"
 
 _CORRUPT: Final = "__corrupt"
+_WHOLE: Final = "__whole"
 _PARSED: Final = "__parsed"
 _BYTES: Final = "__bytes"
 
@@ -32,12 +33,13 @@ def decoded(frame: DataFrame, decode: Decode) -> DataFrame:
     if decode.skip_bytes:
         given = sql.substring(given, decode.skip_bytes + 1, 2**31 - 1)
     frame = frame.withColumn(_BYTES, given)
-    value = sql.col(_PARSED)
     if decode.format is BodyFormat.JSON:
-        frame = frame.withColumn(_PARSED, _of_json(sql.col(_BYTES), decode))
-        is_malformed, value = _is_malformed_json(), value.dropFields(_CORRUPT)
+        frame = frame.withColumn(_PARSED, _of_json(decode))
+        value = sql.col(_PARSED)[_WHOLE]
+        is_malformed = value.isNull() | sql.col(_PARSED)[_CORRUPT].isNotNull() | ~_is_one_json(decode)
     else:
         frame = frame.withColumn(_PARSED, _of_bytes(sql.col(_BYTES), decode))
+        value = sql.col(_PARSED)
         is_malformed = value.isNull()
     frame = frame.withColumn(MALFORMED, sql.coalesce(is_malformed, sql.lit(True)))
     return frame.withColumn(decode.into, sql.when(~sql.col(MALFORMED), value)).drop(_PARSED, _BYTES)
@@ -56,20 +58,37 @@ def spark_schema(text: str) -> StructType:
     return schema
 
 
-def _of_json(given: Column, decode: Decode) -> Column:
+def _of_json(decode: Decode) -> Column:
+    """The body as the one field of an object. Spark leaves what follows a document unread, so it must not be the end;
+    and a list would become its first element, were it not within something."""
     from pyspark.sql import functions as sql
+    from pyspark.sql.types import StructType
 
+    within = StructType().add(_WHOLE, spark_schema(decode.schema)).add(_CORRUPT, "string")
     options = {"mode": "PERMISSIVE", **decode.options, "columnNameOfCorruptRecord": _CORRUPT}
-    return sql.from_json(given.cast("string"), spark_schema(decode.schema).add(_CORRUPT, "string"), options)
+    return sql.from_json(_between(f'{{"{_WHOLE}":', "}"), within, options)
 
 
-def _is_malformed_json() -> Column:
+def _is_one_json(decode: Decode) -> Column:
+    """What follows the first document goes on within an object when it begins with a comma or ends that object, and
+    within a list when it begins with a comma or ends that list. Of one element in both, nothing but spaces does."""
     from pyspark.sql import functions as sql
 
-    parsed, text = sql.col(_PARSED), sql.col(_BYTES).cast("string")
-    # Of a list, Spark would take the first element and leave the rest out without a word.
-    is_list = sql.ltrim(text).startswith("[")
-    return parsed.isNull() | parsed[_CORRUPT].isNotNull() | is_list | ~sql.is_valid_utf8(text)
+    elements = sql.from_json(_between("[", "]"), "ARRAY<STRUCT<>>", {**decode.options, "mode": "PERMISSIVE"})
+    return (sql.size(elements) == 1) & sql.is_valid_utf8(_text())
+
+
+def _between(before: str, after: str) -> Column:
+    """A comment may end the body, where options allow that: it ends with its line."""
+    from pyspark.sql import functions as sql
+
+    return sql.concat(sql.lit(before), _text(), sql.lit(f"\n{after}"))
+
+
+def _text() -> Column:
+    from pyspark.sql import functions as sql
+
+    return sql.col(_BYTES).cast("string")
 
 
 def _of_bytes(given: Column, decode: Decode) -> Column:
@@ -88,7 +107,7 @@ def _of_bytes(given: Column, decode: Decode) -> Column:
             schema = spark_schema(protobuf.ddl_of(descriptor_set, decode.message))
             rows = protobuf_rows(descriptor_set, decode.message, to_arrow_type(schema, timezone="UTC"))
     except (SchemaUnreadable, OSError) as error:
-        raise ConfigError(f"line {decode.line}: unreadable schema: {error}") from None
+        raise ConfigError(f"unreadable schema: {error}") from None
     # Its type hints know only the older way of saying which kind of function it is, at which Spark warns.
     column: Column = arrow_udf(rows, schema)(given.cast("binary"))  # type: ignore[call-overload]
     return column
