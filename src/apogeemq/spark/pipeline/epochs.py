@@ -11,6 +11,8 @@ from apogeemq.spark.pipeline.planning import Plan, QueryPlan
 from apogeemq.spark.pipeline.progress import EpochCounts
 from apogeemq.spark.pipeline.quality import broken_counts, dead_letters
 from apogeemq.spark.pipeline.sinks import Writer
+from apogeemq.spark.pipeline.spec import SinkKind
+from apogeemq.spark.sink.letter_size import fitting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,7 +110,11 @@ def write_views(
             letters.append(dead_letters(raw[view], checks, plan.spec.name))
             letter_count += counts.dead_letters
     if letters and dead_letter_writer is not None:
-        dead_letter_writer.write(reduce(lambda one, other: one.unionByName(other, True), letters), epoch)
+        every = reduce(lambda one, other: one.unionByName(other, True), letters)
+        sink = plan.spec.dead_letters
+        if sink is not None and sink.kind is SinkKind.TOPIC:
+            every = fitting(every, sink.options)
+        dead_letter_writer.write(every, epoch)
     written = {name: writer.write(session.table(plan.spec.sinks[name].view), epoch) for name, writer in writers.items()}
     known = {name: number for name, number in written.items() if number is not None}
     return EpochCounts(rows, known, broken, letter_count)

@@ -18,6 +18,7 @@ from apogeemq.spark.options import OptionReader, wrong
 DEFAULT_GROUP: Final = "apogeemq-spark-sink"
 NO_COMPRESSION: Final = "none"
 _LEVELS: Final = {ZLIB: (0, 9), LZ4: (0, 16), ZSTD: (1, 22)}
+DEFAULT_MAX_MESSAGE_BYTES: Final = 4 * MIB
 _MAX_MESSAGE_BYTES: Final = 64 * MIB
 _MAX_BATCH_MESSAGES: Final = 10_000
 _MAX_REQUESTS: Final = 256
@@ -45,7 +46,7 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     compression: str = NO_COMPRESSION
     compress_above: int = 4096
     compression_level: int = 5
-    max_message_bytes: int = 4 * MIB
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     # None: where there is a column `sharding_key`.
     orders_by_sharding_key: bool | None = None
     # A row's id comes from these columns; none: ids are new ones each time.
@@ -88,7 +89,7 @@ def read_write_options(options: Mapping[str, str]) -> WriteOptions:
         compression=compression,
         compress_above=reader.whole("compressAbove", 4096, least=1, most=_MAX_MESSAGE_BYTES),
         compression_level=reader.whole("compressionLevel", 5, least=least_level, most=most_level),
-        max_message_bytes=reader.whole("maxMessageBytes", 4 * MIB, least=1, most=_MAX_MESSAGE_BYTES),
+        max_message_bytes=reader.whole("maxMessageBytes", DEFAULT_MAX_MESSAGE_BYTES, least=1, most=_MAX_MESSAGE_BYTES),
         orders_by_sharding_key=reader.flag("orderByShardingKey", None),
         id_columns=reader.names("idColumns", ()),
         query_id=reader.text("queryId", ""),
