@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from apogeemq.errors import ConfigError
 from apogeemq.spark.pipeline.epoch_files import EpochFiles
 from apogeemq.spark.pipeline.spec import FILE_KINDS, OutputMode, Sink, SinkKind
+from apogeemq.spark.pipeline.text.format_options import console_rows
 from apogeemq.spark.quoting import quoted
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
 ShowTable = Callable[[str, int, Sequence[str], Sequence[Sequence[Any]]], None]
 """Name of the sink, epoch, columns, rows."""
-
-DEFAULT_CONSOLE_ROWS: Final = 20
-MAX_CONSOLE_ROWS: Final = 1000
 
 _SYSTEM_PROPERTIES: Final = "systemProperties"
 _MESSAGE_COLUMNS: Final = ("body", "keys", "tags", "properties", "sharding_key", "delay", "deliver_at")
@@ -97,20 +95,13 @@ class ConsoleWriter:
     def __init__(self, sink: Sink, show: ShowTable | None) -> None:
         self._name = sink.name
         self._show = show
-        self._limit = _console_rows(sink)
+        self._limit = console_rows(sink.options)
 
     def write(self, frame: DataFrame, epoch: int) -> int | None:
         rows = frame.limit(self._limit).collect()
         if rows and self._show is not None:
             self._show(self._name, epoch, frame.columns, [tuple(row) for row in rows])
         return None
-
-
-def _console_rows(sink: Sink) -> int:
-    text = sink.options.get("rows", str(DEFAULT_CONSOLE_ROWS))
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_CONSOLE_ROWS:
-        raise ConfigError(f"sinks.{sink.name}.options.rows is {text!r}: expected a number from 1 to {MAX_CONSOLE_ROWS}")
-    return int(text)
 
 
 class TopicWriter:

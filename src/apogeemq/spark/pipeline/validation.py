@@ -21,10 +21,11 @@ from apogeemq.spark.pipeline.spec import (
     Source,
     Step,
 )
-from apogeemq.spark.pipeline.text.format_options import read_problems, write_problems
+from apogeemq.spark.pipeline.text.format_options import console_problems, read_problems, write_problems
+from apogeemq.spark.pipeline.text.loops import loops
 from apogeemq.spark.pipeline.text.ordering import Cycle, ordered
 from apogeemq.spark.pipeline.text.problems import Problems, hint
-from apogeemq.spark.pipeline.text.sql_views import functions_called
+from apogeemq.spark.pipeline.text.sql_functions import changing_functions
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MAX_PARTS: Final = 200  # of a kind; each sink may be a query
@@ -37,14 +38,6 @@ _MODES: Final = {
     SinkKind.DELTA: (OutputMode.APPEND, OutputMode.COMPLETE),
 }
 _DEAD_LETTER_KINDS: Final = (SinkKind.TOPIC, SinkKind.PARQUET, SinkKind.JSON)
-# Rows must fall to the same side when an epoch is done again, and in every query that reads their view.
-_CHANGING: Final = frozenset(
-    (
-        *("rand", "random", "randn", "uuid", "randstr", "uniform", "shuffle", "monotonically_increasing_id"),
-        *("spark_partition_id", "input_file_name", "current_timestamp", "current_date", "current_time", "now"),
-        *("localtimestamp", "curdate", "unix_timestamp"),
-    )
-)
 
 
 def checked(spec: PipelineSpec, problems: Problems) -> PipelineSpec:
@@ -69,6 +62,7 @@ def checked(spec: PipelineSpec, problems: Problems) -> PipelineSpec:
         _check_sink(spec, sink, problems)
     _check_dead_letters(spec, problems)
     _check_places(spec, problems)
+    _check_loops(spec, problems)
     _check_quality(spec, problems)
     return _in_order(spec, problems)
 
@@ -152,9 +146,15 @@ def _check_sink(spec: PipelineSpec, sink: Sink, problems: Problems) -> None:
         problems.add((*path, "id_columns"), f"{where}.id_columns: only rows of a topic have ids")
     for key, sentence in _target_problems(sink):
         problems.add((*path, key), f"{where}: {sentence}")
+    for key, sentence in _option_problems(sink):
+        problems.add((*path, "options", key), f"{where}.options: {sentence}")
+
+
+def _option_problems(sink: Sink) -> Iterator[tuple[str, str]]:
     if sink.kind is SinkKind.TOPIC:
-        for key, sentence in write_problems(_with_topic(sink)):
-            problems.add((*path, "options", key), f"{where}.options: {sentence}")
+        yield from write_problems(_with_topic(sink))
+    elif sink.kind is SinkKind.CONSOLE:
+        yield from console_problems(sink.options)
 
 
 def _with_topic(sink: Sink) -> dict[str, str]:
@@ -191,9 +191,8 @@ def _check_dead_letters(spec: PipelineSpec, problems: Problems) -> None:
         problems.add(("dead_letters",), "dead_letters: topic is missing")
     for key, sentence in _target_problems(sink):
         problems.add(("dead_letters", key), f"dead_letters: {sentence}")
-    if sink.kind is SinkKind.TOPIC:
-        for key, sentence in write_problems(_with_topic(sink)):
-            problems.add(("dead_letters", "options", key), f"dead_letters.options: {sentence}")
+    for key, sentence in _option_problems(sink):
+        problems.add(("dead_letters", "options", key), f"dead_letters.options: {sentence}")
 
 
 def _check_places(spec: PipelineSpec, problems: Problems) -> None:
@@ -201,14 +200,29 @@ def _check_places(spec: PipelineSpec, problems: Problems) -> None:
     seen: dict[tuple[str, ...], str] = {}
     for sink in (*spec.sinks.values(), *([spec.dead_letters] if spec.dead_letters is not None else [])):
         place = _place(sink)
-        where = f"sinks.{sink.name}" if sink.view else sink.name
-        path = ("sinks", sink.name) if sink.view else (sink.name,)
+        path = _path(sink)
+        where = ".".join(path)
         if place is not None and place in seen:
             problems.add(path, f"{where} writes to the same place as {seen[place]}: {place[-1]}")
         if place is not None:
             seen.setdefault(place, where)
         if sink.path and spec.checkpoint and sink.path.rstrip("/") == spec.checkpoint.rstrip("/"):
             problems.add((*path, "path"), f"{where}.path: this is the folder of the checkpoint")
+
+
+def _check_loops(spec: PipelineSpec, problems: Problems) -> None:
+    for sink, source, topic in loops(spec):
+        path = _path(sink)
+        problems.add(
+            (*path, "topic"),
+            f"{'.'.join(path)}: writes to the topic {topic}, which sources.{source.name} reads: "
+            "what is written would be read again, without end",
+        )
+
+
+def _path(sink: Sink) -> tuple[str, ...]:
+    """Of dead letters, the only sink without a view of its own, and of all others."""
+    return ("sinks", sink.name) if sink.view else (sink.name,)
 
 
 def _place(sink: Sink) -> tuple[str, ...] | None:
@@ -238,7 +252,7 @@ def _check_quality(spec: PipelineSpec, problems: Problems) -> None:
         for rule, expression in quality.rules.items():
             if not expression.strip():
                 problems.add((*path, "rules", rule), f"{where}.rules.{rule}: the expression is empty")
-            changing = sorted(functions_called(expression) & _CHANGING)
+            changing = sorted(changing_functions(expression))
             if changing:
                 problems.add(
                     (*path, "rules", rule),

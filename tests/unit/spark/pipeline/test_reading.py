@@ -75,6 +75,6 @@ def test_a_file_comes_before_a_ready_pipeline(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("name", sorted(ready_pipelines()))
 def test_ready_pipelines_are_good(name: str) -> None:
     needed = [parameter.name for parameter in read_parameters(name).values() if parameter.default is None]
-    spec = read_pipeline(name, {key: "127.0.0.1:9876" if "server" in key else "x" for key in needed})
+    spec = read_pipeline(name, {key: f"{key}:9876" if "server" in key else "x" for key in needed})
     assert spec.name == name
     assert read_description(name)

@@ -173,6 +173,8 @@ partition_by = 3
         "2: unknown key nam in [pipeline]; did you mean name?",
         "3: pipeline.trigger: 'sometimes': expected available-now or once, or an interval such as 5 seconds",
         "4: sources.orders.options: option nameServer is missing: the address of a name server, such as 127.0.0.1:9876",
+        "4: sources.orders.options: what to read is missing: "
+        "give exactly one of the options subscribe, subscribePattern, assign",
         "6: sources.orders.decode: malformed bodies have nowhere to go: "
         "add [dead_letters], or set malformed to fail or keep",
         "7: sources.orders.decode.format: 'jsn' is not one of json, avro, protobuf; did you mean json?",
@@ -417,4 +419,50 @@ compresion = "lz4"
         "10: sources.a.options: option endingOffsets is for batches (spark.read): a stream has no end",
         "17: sinks.s.options: option batchMessages is '0': expected a whole number from 1 to 10000",
         "18: sinks.s.options: unknown option compresion; did you mean compression?",
+    ]
+
+
+def test_what_is_missing_hides_nothing() -> None:
+    options = '{ nameServer = "h:1", subscrbe = "t", startingOffsets = "sometime", maxOfsetsPerTrigger = 5 }'
+    text = f'[pipeline]\nname = "p"\n[sources.a]\nformat = "rocketmq"\noptions = {options}\n'
+    sink = '[sinks.s]\nfrom = "a"\nkind = "topic"\ntopic = "o"\noptions = { nameServer = "", compresion = "lz4" }\n'
+    found = [problem.partition("options: ")[2].partition(": expected")[0] for problem in problems(text + sink)]
+    assert found == [
+        "option startingOffsets is 'sometime'",
+        "unknown option maxOfsetsPerTrigger; did you mean maxOffsetsPerTrigger?",
+        "unknown option subscrbe; did you mean subscribe?",
+        "what to read is missing: give exactly one of the options subscribe, subscribePattern, assign",
+        "option nameServer is missing: the address of a name server, such as 127.0.0.1:9876",
+        "unknown option compresion; did you mean compression?",
+    ]
+
+
+def test_options_of_the_console() -> None:
+    assert problems(with_part(SINK + 'options = { rows = "many", foo = 1 }\n')) == [
+        "11: sinks.s.options: option rows is 'many': expected a whole number from 1 to 1000",
+        "11: sinks.s.options: unknown option foo",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("selection", "server", "is_loop"),
+    [
+        ('subscribe = "t,u"', "H:1", True),
+        ('subscribe = "t"', "g:1; h:1", True),
+        ('assign = \'{"t": {"a": [0]}}\'', "h:1", True),
+        ('subscribePattern = "t.*"', "h:1", True),
+        ('subscribePattern = "u.*"', "h:1", False),
+        ('subscribe = "u"', "h:1", False),
+        ('subscribe = "t"', "g:1", False),
+        ('subscribe = "t"\nnamespace = "n"', "h:1", False),
+    ],
+)
+def test_a_pipeline_does_not_read_what_it_writes(selection: str, server: str, is_loop: bool) -> None:
+    text = with_part(SINK + f'[dead_letters]\ntopic = "t"\noptions = {{ nameServer = "{server}" }}\n')
+    text = text.replace('subscribe = "t"', selection)
+    if not is_loop:
+        assert parse(text).dead_letters is not None
+        return
+    assert [problem.partition(": ")[2] for problem in problems(text)] == [
+        "dead_letters: writes to the topic t, which sources.a reads: what is written would be read again, without end"
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apogeemq.spark.pipeline.text.sql_views import functions_called, is_query, views_read
+from apogeemq.spark.pipeline.text.sql_views import is_query, views_read
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,22 @@ from apogeemq.spark.pipeline.text.sql_views import functions_called, is_query, v
         ("FROM orders |> WHERE x > 1 |> SELECT a, b", ("orders",)),
         ("SELECT count(*) FROM A GROUP BY b, c HAVING d IN (SELECT e FROM A)", ("A",)),
         ("SELECT w.from, t.where, x FROM a t, b w", ("a", "b")),
+        ("WITH orders AS (SELECT * FROM orders WHERE x) SELECT * FROM orders", ("orders",)),
+        ("WITH a AS (SELECT 1), b AS (SELECT * FROM a JOIN c) SELECT * FROM b, A", ("c",)),
+        ("WITH a (SELECT * FROM x), b(p) (SELECT * FROM a) FROM b", ("x",)),
+        ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n, lim) SELECT * FROM n", ("lim",)),
+        ("SELECT * FROM (WITH t AS (SELECT * FROM a) SELECT * FROM t) JOIN t", ("a", "t")),
+        ("WITH t AS (TABLE a) TABLE t", ("a",)),
+        ("SELECT * FROM (TABLE a) x", ("a",)),
+        ("WITH RECURSIVE a AS (SELECT 1), b AS (FROM a JOIN b) FROM b", ()),
+        ("TABLE a", ("a",)),
+        ("table `my a` UNION ALL TABLE b ORDER BY c", ("my a", "b")),
+        ("(TABLE a) EXCEPT TABLE cat.b", ("a",)),
+        ("SELECT * FROM own_function(TABLE(a), 1, x => TABLE b)", ("a", "b")),
+        ("SELECT table, x FROM a WHERE b.table > 1", ("a",)),
+        ("SELECT * FROM IDENTIFIER('a') JOIN IDENTIFIER(\"`my b`\") x JOIN identifier('c.d')", ("a", "my b")),
+        ("SELECT * FROM IDENTIFIER('a' || 'b') x JOIN c", ("c",)),
+        ("TABLE IDENTIFIER('a')", ("a",)),
         ("SELECT * FROM", ()),
         ("SELECT ) ( FROM a )", ("a",)),
     ],
@@ -52,11 +68,3 @@ def test_views_read(sql: str, views: tuple[str, ...]) -> None:
 )
 def test_is_query(sql: str, is_one: bool) -> None:
     assert is_query(sql) is is_one
-
-
-def test_functions_called() -> None:
-    assert functions_called("Rand() > 0.5 AND 'uuid()' <> current_timestamp AND price (1)") == {
-        "rand",
-        "current_timestamp",
-        "price",
-    }
