@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -22,6 +23,7 @@ from apogeemq.spark.routes import journals
 from apogeemq.spark.runtime.session import embedded_session
 from apogeemq.spark.sink import producers
 from tests.peers import apache
+from tests.spark.pipeline_runs import Runs
 from tests.spark.standalone import Standalone
 from tests.spark.worlds import APACHES, OURS, World
 
@@ -140,6 +142,19 @@ def make_world(tmp_path: Path) -> Iterator[MakeWorld]:
             return stack.enter_context(World(kind, folder, properties))
 
         yield make
+
+
+@pytest.fixture
+def runs(spark: SparkSession, tmp_path: Path) -> Runs:
+    return Runs(spark, tmp_path)
+
+
+@pytest.fixture
+def messages(spark: SparkSession, world: World) -> Callable[[str], list[Any]]:
+    def read(topic: str) -> list[Any]:
+        return spark.read.format("rocketmq").options(**world.options, subscribe=topic).load().collect()
+
+    return read
 
 
 @pytest.fixture(scope="package")

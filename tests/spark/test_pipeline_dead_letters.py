@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,6 +16,7 @@ from apogeemq.spark.pipeline.reading import read_pipeline
 from apogeemq.spark.pipeline.running import run_pipeline
 from apogeemq.spark.pipeline.status import StateFolder
 from apogeemq.spark.sink.letter_size import TRUNCATED, fitting
+from tests.spark.pipeline_runs import Runs
 from tests.spark.worlds import World
 
 pytestmark = pytest.mark.timeout(300)
@@ -96,3 +100,36 @@ def test_what_is_left_out(spark: SparkSession) -> None:
     assert len(found[b"many"].properties) > 2500
     odd = found[b"odd"]
     assert ({name for name in odd.properties if "DLQ" not in name}, odd["keys"], odd.tags) == ({"d"}, [" k"], " t")
+
+
+BASKETS = """\
+[pipeline]
+name = "baskets"
+[sources.baskets]
+format = "rocketmq"
+options = {{ nameServer = "{server}", subscribe = "{topic}", startingOffsets = "earliest" }}
+[steps.items]
+sql = "SELECT * EXCEPT (body), explode(split(CAST(body AS STRING), ',')) AS item FROM baskets"
+[quality.items.rules]
+whole = "item NOT LIKE 'broken%'"
+[dead_letters]
+topic = "{topic}-dead"
+options = {{ nameServer = "{server}" }}
+[sinks.files]
+from = "items"
+kind = "parquet"
+path = "{folder}/items"
+"""
+
+
+def test_each_bad_row_of_one_message_is_a_dead_letter(
+    runs: Runs, world: World, messages: Callable[[str], list[Any]]
+) -> None:
+    topic = world.topic("baskets")
+    world.fill(topic, [b"pear,broken pear,broken pear,broken apple", b"broken pear"])
+    spec = runs.spec(BASKETS.format(server=world.address, topic=topic, folder=runs.folder))
+    assert runs.run(spec).queries[0].dead_letters == 4
+    dead = messages(f"{topic}-dead")
+    assert sorted(json.loads(row.body)["item"] for row in dead) == ["broken apple", *["broken pear"] * 3]
+    assert len({row.msg_id for row in dead}) == 4
+    assert {row.properties["DLQ_ORIGIN_TOPIC"] for row in dead} == {topic}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,110 +15,21 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from apogeemq.errors import ConfigError, PipelineFailed
+from apogeemq.errors import ConfigError, PipelineFailed, PipelineInvalid
 from apogeemq.spark.jobs.send_samples import COUNT, send_orders
 from apogeemq.spark.pipeline.epoch_files import EpochFiles
 from apogeemq.spark.pipeline.explaining import explain
 from apogeemq.spark.pipeline.planning import make_plan
 from apogeemq.spark.pipeline.progress import PipelineStatus, State
 from apogeemq.spark.pipeline.reading import read_pipeline
-from apogeemq.spark.pipeline.running import run_pipeline
 from apogeemq.spark.pipeline.sessions import prepared
 from apogeemq.spark.pipeline.spec import PipelineSpec, Trigger
-from apogeemq.spark.pipeline.status import StateFolder
 from tests.peers.process import wait_for
 from tests.shop_messages import AVRO_ORDER, ORDER_MESSAGE, avro_body, descriptor_set, protobuf_body
+from tests.spark.pipeline_runs import ORDERS, Runs, order
 from tests.spark.worlds import World
 
 pytestmark = pytest.mark.timeout(300)
-
-ORDERS = '''\
-[pipeline]
-name = "orders"
-[params]
-server = {}
-topic = {}
-out = {}
-[sources.orders]
-format = "rocketmq"
-options = { nameServer = "${server}", subscribe = "${topic}", startingOffsets = "earliest" }
-[sources.orders.decode]
-format = "json"
-schema = "id INT, product STRING, price DECIMAL(10,2), at TIMESTAMP"
-[quality.orders.rules]
-positive = "value.price > 0"
-[dead_letters]
-topic = "${topic}-dead"
-options = { nameServer = "${server}" }
-[steps.lines]
-sql = "SELECT value.*, topic, broker, queue_id, queue_offset FROM orders"
-watermark = { column = "at", delay = "1 minute" }
-[sinks.files]
-from = "lines"
-kind = "parquet"
-path = "${out}/lines"
-partition_by = ["product"]
-[sinks.copy]
-from = "lines"
-kind = "topic"
-topic = "${topic}-copy"
-options = { nameServer = "${server}" }
-[steps.totals]
-sql = """
-SELECT window(at, '1 minute').start AS minute, product, sum(price) AS total, count(*) AS n
-FROM lines GROUP BY window(at, '1 minute'), product
-"""
-[sinks.totals]
-from = "totals"
-kind = "topic"
-topic = "${topic}-totals"
-mode = "update"
-id_columns = ["minute", "product"]
-options = { nameServer = "${server}" }
-'''
-
-
-class Runs:
-    """Pipelines of one test: their files, states and outputs in one folder."""
-
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark = spark
-        self.folder = folder
-        self.tables: list[tuple[str, int, list[str], list[Any]]] = []
-
-    def spec(self, text: str, **params: str) -> PipelineSpec:
-        file = self.folder / "pipeline.toml"
-        file.write_text(text)
-        return read_pipeline(file, params)
-
-    def state(self, spec: PipelineSpec) -> StateFolder:
-        return StateFolder(self.folder / "states" / spec.name)
-
-    def run(self, spec: PipelineSpec, **more: Any) -> PipelineStatus:
-        def show(name: str, epoch: int, columns: Any, rows: Any) -> None:
-            self.tables.append((name, epoch, list(columns), list(rows)))
-
-        return run_pipeline(spec, self.spark, self.state(spec), on_table=show, **more)
-
-
-@pytest.fixture
-def runs(spark: SparkSession, tmp_path: Path) -> Runs:
-    return Runs(spark, tmp_path)
-
-
-@pytest.fixture
-def messages(spark: SparkSession, world: World) -> Callable[[str], list[Any]]:
-    def read(topic: str) -> list[Any]:
-        return spark.read.format("rocketmq").options(**world.options, subscribe=topic).load().collect()
-
-    return read
-
-
-def order(number: int, **changes: Any) -> bytes:
-    product = ("apple", "pear")[number % 2]
-    return json.dumps(
-        {"id": number, "product": product, "price": 2.5, "at": "2026-01-01T00:00:30Z", **changes}
-    ).encode()
 
 
 def test_sinks_and_dead_letters_share_out_every_message(
@@ -447,6 +359,41 @@ def test_what_is_refused_before_anything_is_read(runs: Runs, step: str, sentence
         make_plan(spec, session)
 
 
+def test_all_that_only_spark_finds_is_told_at_once_with_its_place(runs: Runs) -> None:
+    """Not what follows from it: `after` reads a view that is wrong."""
+    text = (
+        SOURCE.replace('from = "v"', 'from = "a"')
+        + """\
+[sources.b]
+format = "rocketmq"
+options = { nameServer = "127.0.0.1:1", subscribe = "t" }
+[steps.one]
+sql = "SELECT nothing FROM b"
+[steps.two]
+sql = "SELECT missing_function(body) FROM b"
+[steps.after]
+sql = "SELECT whatever FROM one"
+[quality.a.rules]
+good = "length(body) > 0"
+bad = "colour = 'red'"
+[dead_letters]
+topic = "dead"
+options = { nameServer = "127.0.0.1:1" }
+"""
+    )
+    spec = runs.spec(text)
+    with prepared(spec, runs.spark) as session, pytest.raises(PipelineInvalid) as invalid:
+        make_plan(spec, session)
+    expected = {
+        "[steps.one]": r"steps\.one: .*nothing",
+        "[steps.two]": r"steps\.two: .*missing_function",
+        "[quality.a.rules]": r"quality\.a\.rules\.bad: .*colour",
+    }
+    assert len(invalid.value.problems) == len(expected)
+    for (table, sentence), problem in zip(expected.items(), invalid.value.problems, strict=True):
+        assert re.match(rf"{spec.file}:{text.splitlines().index(table) + 1}: {sentence}", problem)
+
+
 def test_explain(runs: Runs) -> None:
     spec = runs.spec(ORDERS, server="127.0.0.1:1", topic="t", out="/out")
     found = explain(spec, runs.spark)
@@ -461,67 +408,6 @@ def test_explain(runs: Runs) -> None:
     view = next(view for view in found.views if view.name == "lines")
     assert view.is_stream and view.columns["price"] == "decimal(10,2)"
     assert msgspec.json.encode(found)
-
-
-def test_replay_reads_again_from_a_time(runs: Runs, world: World, messages: Callable[[str], list[Any]]) -> None:
-    topic = world.topic("replayed")
-    world.fill(topic, [order(number) for number in range(6)])
-    spec = runs.spec(ORDERS, server=world.address, topic=topic, out=str(runs.folder))
-    runs.run(spec)
-    stored = [row.store_timestamp for row in messages(topic)]
-    runs.run(spec, replay_from_ms=int(min(stored).timestamp() * 1000) - 1)
-    found = [json.loads(row.body)["id"] for row in messages(f"{topic}-copy")]
-    assert sorted(found) == sorted([*range(6), *range(6)])
-    assert len({row.msg_id for row in messages(f"{topic}-copy")}) == 12
-    runs.run(spec)
-    assert len(messages(f"{topic}-copy")) == 12
-
-
-def test_a_replay_that_is_refused_changes_nothing(runs: Runs, world: World) -> None:
-    topic = world.topic("refused")
-    world.fill(topic, [order(number) for number in range(6)])
-    given = {"server": world.address, "topic": topic, "out": str(runs.folder)}
-    spec = runs.spec(ORDERS, **given)
-    status = runs.run(spec)
-    kept = Path(status.checkpoint, "pipeline.json").read_bytes()
-    broken = runs.spec(ORDERS.replace('id_columns = ["minute"', 'id_columns = ["nothing"'), **given)
-    with pytest.raises(ConfigError, match="has no column nothing"):
-        runs.run(broken, replay_from_ms=1)
-    assert Path(status.checkpoint, "pipeline.json").read_bytes() == kept
-    assert sum(query.rows for query in runs.run(spec).queries) == 0
-
-
-BASKETS = """\
-[pipeline]
-name = "baskets"
-[sources.baskets]
-format = "rocketmq"
-options = {{ nameServer = "{server}", subscribe = "{topic}", startingOffsets = "earliest" }}
-[steps.items]
-sql = "SELECT * EXCEPT (body), explode(split(CAST(body AS STRING), ',')) AS item FROM baskets"
-[quality.items.rules]
-whole = "item NOT LIKE 'broken%'"
-[dead_letters]
-topic = "{topic}-dead"
-options = {{ nameServer = "{server}" }}
-[sinks.files]
-from = "items"
-kind = "parquet"
-path = "{folder}/items"
-"""
-
-
-def test_each_bad_row_of_one_message_is_a_dead_letter(
-    runs: Runs, world: World, messages: Callable[[str], list[Any]]
-) -> None:
-    topic = world.topic("baskets")
-    world.fill(topic, [b"pear,broken pear,broken pear,broken apple", b"broken pear"])
-    spec = runs.spec(BASKETS.format(server=world.address, topic=topic, folder=runs.folder))
-    assert runs.run(spec).queries[0].dead_letters == 4
-    dead = messages(f"{topic}-dead")
-    assert sorted(json.loads(row.body)["item"] for row in dead) == ["broken apple", *["broken pear"] * 3]
-    assert len({row.msg_id for row in dead}) == 4
-    assert {row.properties["DLQ_ORIGIN_TOPIC"] for row in dead} == {topic}
 
 
 def test_the_example_of_the_guide_runs(runs: Runs, world: World, messages: Callable[[str], list[Any]]) -> None:

@@ -25,6 +25,7 @@ from apogeemq.spark.pipeline.spec import (
     Source,
     Step,
 )
+from apogeemq.spark.pipeline.text.problems import Problems
 from apogeemq.spark.pipeline.views import SourceOptions, Views
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class Plan:
 
 
 def make_plan(spec: PipelineSpec, session: SparkSession, source_options: SourceOptions | None = None) -> Plan:
-    """Makes the views in `session`. ConfigError for what only Spark could find: columns, types, rows without ids."""
+    """Makes the views in `session`. PipelineInvalid with all that only Spark could find: columns, types, rows without
+    ids."""
     return _Planning(spec, session, source_options or (lambda source: source.options)).run()
 
 
@@ -70,33 +72,65 @@ class _Planning:
         self._raw: dict[str, DataFrame] = {}
         self._frames: dict[str, DataFrame] = {}
         self._heads: dict[str, str] = {}  # by view; a table has none
+        self._problems = Problems(spec.file, {})
 
     def run(self) -> Plan:
         for source in self._spec.sources.values():
-            self._put(f"sources.{source.name}", source.name, partial(self._views.source, self._session, source))
-            if self._raw[source.name].isStreaming:
-                self._heads[source.name] = source.name
+            self._try(f"sources.{source.name}", source.line, partial(self._add_source, source))
         for step in self._spec.steps.values():
-            self._put(f"steps.{step.name}", step.name, partial(self._views.step, self._session, step))
-            if self._raw[step.name].isStreaming:
-                self._heads[step.name] = self._head_of(step)
+            if self._is_made_of_good_views(step):
+                self._try(f"steps.{step.name}", step.line, partial(self._add_step, step))
+        self._problems.raise_if_any()
         queries = self._queries()
         for query in queries:
             for sink in query.sinks:
-                self._check_sink(sink, query)
+                self._try(f"sinks.{sink.name}", sink.line, partial(self._check_sink, sink, query))
+        self._problems.raise_if_any()
         return Plan(self._spec, self._views, self._checks, queries, self._raw, self._frames)
 
-    def _put(self, where: str, view: str, make: Callable[[], DataFrame]) -> None:
+    def _try(self, where: str, line: int, work: Callable[[], object]) -> None:
         from pyspark.errors import PySparkException
 
         try:
-            raw = make()
-            self._raw[view] = raw
-            self._frames[view] = self._views.put(view, raw)
-            if view in self._checks and not is_deterministic(self._frames[view]) and raw.isStreaming:
-                raise ConfigError(f"the rules of {view} may say something else when an epoch is done again")
+            work()
+        except ConfigError as error:
+            self._problems.add_at(line, str(error))
         except PySparkException as error:
-            raise ConfigError(f"{where}: {first_sentence(error)}") from None
+            self._problems.add_at(line, f"{where}: {first_sentence(error)}")
+
+    def _is_made_of_good_views(self, step: Step) -> bool:
+        """Of others nothing can be said but what was said of those."""
+        views = {*self._spec.sources, *self._spec.steps}.intersection(step.inputs)
+        return views <= self._frames.keys()
+
+    def _add_source(self, source: Source) -> None:
+        raw = self._views.source(self._session, source)
+        self._put(source.name, raw)
+        if raw.isStreaming:
+            self._heads[source.name] = source.name
+
+    def _add_step(self, step: Step) -> None:
+        raw = self._views.step(self._session, step)
+        self._put(step.name, raw)
+        if raw.isStreaming:
+            self._heads[step.name] = self._head_of(step)
+
+    def _put(self, view: str, raw: DataFrame) -> None:
+        self._raw[view] = raw
+        if not self._has_good_rules(view, raw):
+            return
+        kept = self._views.put(view, raw)
+        if view in self._checks and not is_deterministic(kept) and raw.isStreaming:
+            raise ConfigError(f"the rules of {view} may say something else when an epoch is done again")
+        self._frames[view] = kept
+
+    def _has_good_rules(self, view: str, raw: DataFrame) -> bool:
+        """Each is looked at by itself, to say which one is wrong."""
+        before = len(self._problems)
+        for quality in self._spec.quality.values():
+            for name, condition in quality.rules.items() if quality.view == view else ():
+                self._try(f"quality.{quality.name}.rules.{name}", quality.line, partial(raw.where, condition))
+        return len(self._problems) == before
 
     def _head_of(self, step: Step) -> str:
         heads = {self._heads[view] for view in step.inputs if view in self._heads}

@@ -79,6 +79,7 @@ def embedded_session(
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    _keep_quiet()
     with SparkContext._lock:
         if SparkContext._active_spark_context is None and _SUBMITTED not in os.environ:
             folder = (log_folder or Path(tempfile.mkdtemp(prefix="apogeemq-spark-"))).absolute()
@@ -93,6 +94,14 @@ def embedded_session(
         _show_planners_what_was_sent(spark.sparkContext)
     register(spark)
     return spark
+
+
+def _keep_quiet() -> None:
+    """PySpark prints where in a query an error was, with Java's whole stack, beside raising it."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def log_folder_of(spark: SparkSession) -> Path | None:

@@ -28,7 +28,10 @@ class Problems:
 
     def add(self, path: Path, sentence: str) -> None:
         """`path` is of a table or key; of one that is missing, the line is that of the table it is missing from."""
-        self._found[Problem(self.line_of(path), sentence)] = None
+        self.add_at(self.line_of(path), sentence)
+
+    def add_at(self, line: int, sentence: str) -> None:
+        self._found[Problem(line, sentence)] = None
 
     def line_of(self, path: Path) -> int:
         while path and path not in self._lines:
