@@ -86,6 +86,7 @@ def test_a_closed_terminal_ends_all_of_it(tmp_path: Path) -> None:
     ours, its = os.openpty()
 
     def make_it_the_terminal() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may be run by something that has it ignored, as nohup does
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     demo = subprocess.Popen(
@@ -104,7 +105,10 @@ def test_a_closed_terminal_ends_all_of_it(tmp_path: Path) -> None:
             seen += os.read(ours, 4096)
         everyone = family(demo.pid)
         os.close(ours)
-        demo.wait(timeout=150)
+        try:
+            demo.wait(timeout=150)
+        finally:
+            demo.kill()
     assert len(everyone) > 3
     assert are_gone(everyone)
     assert list(tmp_path.glob("apogeemq-demo-*")) == []
