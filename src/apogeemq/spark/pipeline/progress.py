@@ -86,11 +86,11 @@ class PipelineStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rows(self) -> int:
-        return sum(query.rows for query in self.queries)
+        return sum(max(query.rows for query in readers) for readers in self._readers())
 
     @property
     def rows_per_second(self) -> float:
-        return sum(query.rows_per_second for query in self.queries)
+        return sum(max(query.rows_per_second for query in readers) for readers in self._readers())
 
     @property
     def dead_letters(self) -> int:
@@ -98,8 +98,19 @@ class PipelineStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lag(self) -> int | None:
-        known = [query.lag for query in self.queries if query.lag is not None]
-        return sum(known) if known else None
+        return _sum([max(known, default=None) for known in map(_known_lags, self._readers())])
+
+    def _readers(self) -> list[list[QueryStatus]]:
+        """Queries of the same sources read the same rows, which count once."""
+        found: dict[tuple[str, ...], list[QueryStatus]] = {}
+        for query in self.queries:
+            sources = tuple(sorted(source.description for source in query.sources))
+            found.setdefault(sources or ("", query.name), []).append(query)
+        return list(found.values())
+
+
+def _known_lags(queries: Sequence[QueryStatus]) -> list[int]:
+    return [query.lag for query in queries if query.lag is not None]
 
 
 def after_planning(status: QueryStatus, epoch: int, found: Sequence[Mapping[str, Any]]) -> QueryStatus:

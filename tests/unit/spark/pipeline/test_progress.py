@@ -11,6 +11,7 @@ from apogeemq.spark.pipeline.progress import (
     EpochCounts,
     PipelineStatus,
     QueryStatus,
+    SourceStatus,
     State,
     after_epoch,
     after_planning,
@@ -111,6 +112,17 @@ def test_a_pipeline_is_the_sum_of_its_queries() -> None:
     status = PipelineStatus(name="p", state=State.RUNNING, queries=queries)
     assert (status.rows, status.lag, status.rows_per_second, status.dead_letters) == (7, 1, 5.0, 1)
     assert PipelineStatus(name="p", state=State.RUNNING).lag is None
+
+
+def test_rows_that_two_queries_read_count_once() -> None:
+    orders, prices = SourceStatus(description="orders (rocketmq)"), SourceStatus(description="prices (rocketmq)")
+    queries = [
+        QueryStatus(name="a", rows=3, lag=1, rows_per_second=2.0, sources=[orders]),
+        QueryStatus(name="b", rows=2, lag=2, rows_per_second=1.0, sources=[orders]),
+        QueryStatus(name="c", rows=10, lag=None, rows_per_second=5.0, sources=[prices, orders]),
+    ]
+    status = PipelineStatus(name="p", state=State.RUNNING, queries=queries)
+    assert (status.rows, status.lag, status.rows_per_second) == (13, 2, 7.0)
 
 
 def test_which_states_are_the_end() -> None:
