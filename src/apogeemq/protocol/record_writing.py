@@ -5,6 +5,7 @@ Only for those who store messages: a client, or an executor of Spark's, needs no
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Final
 
 from isal.isal_zlib import crc32
@@ -15,8 +16,15 @@ from apogeemq.protocol.record import CRC_MASK
 if TYPE_CHECKING:
     from mypy_extensions import i32, i64
 
-_crc32: Final = crc32  # a name of this module is found at once where it is compiled, an imported one looked up
+# A name of this module is found at once where it is compiled, an imported one looked up.
+_crc32: Final = crc32
+_crc32_of_little: Final = zlib.crc32
+_LITTLE: Final = 256  # bytes: of fewer, isal's way takes longer than zlib's where it has wide registers to put in order
 _UNSIGNED_END: Final = 0x1_0000_0000  # less this, a magic is the signed number of the same 32 bits
+
+
+def _crc_of(body: bytes) -> int:
+    return (_crc32_of_little(body) if len(body) < _LITTLE else _crc32(body)) & CRC_MASK
 
 
 def encode_record(
@@ -41,7 +49,7 @@ def encode_record(
     writer = BytesWriter()
     write_i32_be(writer, size)
     write_i32_be(writer, magic - _UNSIGNED_END)
-    write_i32_be(writer, _crc32(body) & CRC_MASK)
+    write_i32_be(writer, _crc_of(body))
     write_i32_be(writer, queue_id)
     write_i32_be(writer, flag)
     write_i64_be(writer, queue_offset)
@@ -114,7 +122,7 @@ class BatchRecords:
         writer = self._writer
         write_i32_be(writer, size)
         write_i32_be(writer, self._magic)
-        write_i32_be(writer, _crc32(body) & CRC_MASK)
+        write_i32_be(writer, _crc_of(body))
         write_i32_be(writer, self._queue_id)
         write_i32_be(writer, flag)
         write_i64_be(writer, queue_offset)
