@@ -28,7 +28,7 @@ T = TypeVar("T")
 _numbers = itertools.count(1)
 
 _MAX_QUESTIONS: Final = 64  # at once
-# A topic that is not there, or not to be read, will be so in a moment; the other causes may pass.
+# A topic that is missing now, or may not be read, will still be so in a moment; the other causes may pass.
 _STAYS: Final = frozenset((RouteCause.NO_AUTO_CREATION, RouteCause.NOT_YET, RouteCause.NOT_READABLE))
 
 

@@ -171,7 +171,7 @@ def _own_interrupts() -> Iterator[None]:
     try:
         yield
     finally:
-        if before is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
+        if before not in (None, signal.default_int_handler) and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, before)
 
 
