@@ -53,6 +53,7 @@ HOT_MODULES = (
     "protocol/record_writing",
     "protocol/replies",
     "protocol/send_requests",
+    "runtime/checksums",
     "runtime/clock",
     "runtime/unique_ids",
     "store/batch",

@@ -17,10 +17,11 @@ from time import thread_time
 import typer
 
 from apogeemq.filter.tags import java_hash
+from apogeemq.protocol.batch import BatchEntries, encode_batch
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.message_store import MessageStore
 from apogeemq.store.recovery import recover
-from apogeemq.store.results import BatchPart, GetStatus, NewMessage
+from apogeemq.store.results import GetStatus, NewMessage
 
 TOPIC = "benchmark-topic"
 QUEUES = 16
@@ -79,7 +80,7 @@ def keys_of(number: int, keys_each: int) -> list[str]:
     return [unique_key(number), *(f"order-{number}-{turn}" for turn in range(keys_each - 1))][:keys_each]
 
 
-def new_part(number: int, keys_each: int) -> BatchPart:
+def new_part(number: int, keys_each: int) -> tuple[int, bytes, bytes]:
     keys = keys_of(number, keys_each)
     unique = f"UNIQ_KEY\x01{keys[0]}\x02" if keys else ""
     several = f"KEYS\x01{' '.join(keys[1:])}\x02" if len(keys) > 1 else ""
@@ -122,16 +123,15 @@ def bench_put_batch(folder: Path, rounds: int, keys_each: int) -> tuple[float, f
     with open_store(folder, is_indexed=keys_each > 0) as store:
         numbers, now, turns = count(), count(NOW_MS), ROUND // BATCH
 
+        def body() -> bytes:
+            return encode_batch([new_part(next(numbers) * CLIENTS, keys_each) for _ in range(BATCH)])
+
         def prepare() -> Callable[[], object]:
-            now_ms = next(now)
-            ready = [
-                (new_message(turn, 0), [new_part(next(numbers) * CLIENTS, keys_each) for _ in range(BATCH)])
-                for turn in range(turns)
-            ]
+            now_ms, ready = next(now), [(new_message(turn, 0), body()) for turn in range(turns)]
 
             def work() -> None:
-                for shared, parts in ready:
-                    store.put_batch(shared, parts, now_ms)
+                for shared, data in ready:
+                    store.put_batch(shared, BatchEntries(data), now_ms)
 
             return work
 

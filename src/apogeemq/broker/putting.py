@@ -15,10 +15,11 @@ from apogeemq.model.delays import DelayLevels, level_of
 from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from apogeemq.model.properties import MAX_SIZE, decode_properties, encode_properties
 from apogeemq.model.topics import SCHEDULE_TOPIC
+from apogeemq.protocol.batch import BatchEntries
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.store.layout import could_be_unwritten
 from apogeemq.store.message_store import MessageStore
-from apogeemq.store.results import BatchPart, NewMessage, Put, PutBatch
+from apogeemq.store.results import NewMessage, Put, PutBatch
 
 log = logging.getLogger(__name__)
 
@@ -110,11 +111,11 @@ class Putter:
         except (OSError, StorageFailed) as error:
             raise self._no_room(error) from None
 
-    def put_batch(self, shared: NewMessage, parts: list[BatchPart]) -> PutBatch:
+    def put_batch(self, shared: NewMessage, batch: BatchEntries) -> PutBatch:
         """The messages of a batch, whose sizes have been checked; all or none."""
         self.check_writable()
         try:
-            return self._store.put_batch(shared, parts, self._now_ms())
+            return self._store.put_batch(shared, batch, self._now_ms())
         except (OSError, StorageFailed) as error:
             raise self._no_room(error) from None
 

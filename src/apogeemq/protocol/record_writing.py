@@ -5,26 +5,14 @@ Only for those who store messages: a client, or an executor of Spark's, needs no
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING, Final
 
-from isal.isal_zlib import crc32
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
-
-from apogeemq.protocol.record import CRC_MASK
 
 if TYPE_CHECKING:
     from mypy_extensions import i32, i64
 
-# A name of this module is found at once where it is compiled, an imported one looked up.
-_crc32: Final = crc32
-_crc32_of_little: Final = zlib.crc32
-_LITTLE: Final = 256  # bytes: of fewer, isal's way takes longer than zlib's where it has wide registers to put in order
 _UNSIGNED_END: Final = 0x1_0000_0000  # less this, a magic is the signed number of the same 32 bits
-
-
-def _crc_of(body: bytes) -> int:
-    return (_crc32_of_little(body) if len(body) < _LITTLE else _crc32(body)) & CRC_MASK
 
 
 def encode_record(
@@ -41,15 +29,19 @@ def encode_record(
     store_host: bytes,
     reconsume_times: int,
     prepared_offset: i64,
+    body_crc: int,
     body: bytes,
     properties: bytes,
 ) -> bytes:
-    """`size` is `record_size`, `topic` is what `topic_part` gave. Whoever took the message in has checked lengths."""
+    """`size` is `record_size`, `topic` is what `topic_part` gave. Whoever took the message in has checked lengths.
+
+    The CRC is without its sign bit.
+    """
     magic, topic_bytes = topic
     writer = BytesWriter()
     write_i32_be(writer, size)
     write_i32_be(writer, magic - _UNSIGNED_END)
-    write_i32_be(writer, _crc_of(body))
+    write_i32_be(writer, body_crc)
     write_i32_be(writer, queue_id)
     write_i32_be(writer, flag)
     write_i64_be(writer, queue_offset)
@@ -113,18 +105,25 @@ class BatchRecords:
         self._tail = b""
 
     def add(
-        self, size: int, flag: int, queue_offset: i64, physical_offset: i64, body: bytes, properties: bytes
+        self,
+        size: i64,
+        flag: i64,
+        queue_offset: i64,
+        physical_offset: i64,
+        body_crc: int,
+        body: bytes,
+        properties: bytes,
     ) -> None:
-        """`size` is `record_size`."""
+        """`size` is `record_size`, the CRC is without its sign bit."""
         length: i64 = len(properties)
         if length != self._properties_length:
             self._properties_length, self._tail = length, self._topic + len(properties).to_bytes(2)
         writer = self._writer
-        write_i32_be(writer, size)
+        write_i32_be(writer, int(size))
         write_i32_be(writer, self._magic)
-        write_i32_be(writer, _crc_of(body))
+        write_i32_be(writer, body_crc)
         write_i32_be(writer, self._queue_id)
-        write_i32_be(writer, flag)
+        write_i32_be(writer, int(flag))
         write_i64_be(writer, queue_offset)
         write_i64_be(writer, physical_offset)
         writer.write(self._shared)

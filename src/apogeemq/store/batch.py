@@ -6,21 +6,20 @@ from typing import TYPE_CHECKING
 
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 
-from apogeemq.protocol.record import record_size
+from apogeemq.protocol.batch import BatchEntries
+from apogeemq.protocol.record import CRC_MASK, record_size
 from apogeemq.protocol.record_writing import BatchRecords
+from apogeemq.runtime.checksums import crc32
 from apogeemq.store.message_marks import BatchMarks
-from apogeemq.store.results import BatchPart, NewMessage
+from apogeemq.store.results import NewMessage
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
 
-def batch_size(topic: tuple[int, bytes], system_flag: int, parts: list[BatchPart]) -> int:
+def batch_size(topic: tuple[int, bytes], system_flag: int, batch: BatchEntries) -> int:
     """Of all records together; the topic as records hold it."""
-    total = record_size(system_flag, len(topic[1]), 0, 0) * len(parts)
-    for _, body, properties in parts:
-        total += len(body) + len(properties)
-    return total
+    return record_size(system_flag, len(topic[1]), 0, 0) * batch.count + batch.content_size
 
 
 class EncodedBatch:
@@ -29,22 +28,20 @@ class EncodedBatch:
     The topic is as records hold it; `marks` are those of the topic.
     """
 
-    __slots__ = ("entries", "hashed_offsets", "key_hashes", "offsets", "records")
+    __slots__ = ("entries", "hashed_keys", "offsets", "records")
 
     def __init__(
         self,
         topic: tuple[int, bytes],
         shared: NewMessage,
-        parts: list[BatchPart],
+        batch: BatchEntries,
         physical_offset: i64,
         queue_offset: i64,
         store_time: int,
         marks: BatchMarks,
     ) -> None:
-        self.key_hashes: list[int] = []  # of all keys, and for each of them where its message is
-        self.hashed_offsets: list[int] = []
         rest: i64 = record_size(shared.system_flag, len(topic[1]), 0, 0)
-        entries, offsets = BytesWriter(), BytesWriter()
+        entries, offsets, hashed_keys = BytesWriter(), BytesWriter(), BytesWriter()
         records = BatchRecords(
             topic,
             shared.queue_id,
@@ -56,10 +53,12 @@ class EncodedBatch:
             shared.reconsume_times,
             shared.prepared_offset,
         )
-        for flag, body, properties in parts:
+        batch.begin()
+        for properties in batch.properties:
+            body = batch.next_body()
             size = rest + len(body) + len(properties)
-            records.add(int(size), flag, queue_offset, physical_offset, body, properties)
-            tags_code = marks.add(properties, physical_offset, self.key_hashes, self.hashed_offsets)
+            records.add(size, batch.flag, queue_offset, physical_offset, crc32(body) & CRC_MASK, body, properties)
+            tags_code = marks.add(properties, physical_offset, hashed_keys)
             # As `layout.QUEUE_ENTRY` has it.
             write_i64_be(entries, physical_offset)
             write_i32_be(entries, int(size))
@@ -70,3 +69,4 @@ class EncodedBatch:
         self.records = records.joined()
         self.entries = entries.getvalue()  # of the consume queue
         self.offsets = offsets.getvalue()  # where each record begins, in eight bytes
+        self.hashed_keys = hashed_keys.getvalue()  # of all keys, as `layout.HASHED_KEY` has it

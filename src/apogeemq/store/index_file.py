@@ -15,10 +15,18 @@ from struct import Struct
 from sys import byteorder
 from typing import TYPE_CHECKING, Final
 
-from librt.strings import BytesWriter, write_i32_be, write_i64_be
+from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 
 from apogeemq.errors import StorageFailed
-from apogeemq.store.layout import INDEX_HEADER, INDEX_HEADER_SIZE, INDEX_ITEM, INDEX_ITEM_SIZE, INDEX_SLOT
+from apogeemq.store.layout import (
+    HASHED_KEY,
+    HASHED_KEY_SIZE,
+    INDEX_HEADER,
+    INDEX_HEADER_SIZE,
+    INDEX_ITEM,
+    INDEX_ITEM_SIZE,
+    INDEX_SLOT,
+)
 from apogeemq.store.mapped_file import MappedFile
 
 if TYPE_CHECKING:
@@ -34,6 +42,7 @@ _HEADER_WORDS: Final = INDEX_HEADER_SIZE // _WORD
 _ITEM_WORDS: Final = INDEX_ITEM_SIZE // _WORD
 _PREVIOUS_WORD: Final = _ITEM_WORDS - 1  # in an item
 
+_OFFSET_AT: Final = 4  # in a hashed key
 _ITEM_START: Final = "iqi"  # key hash, physical offset, seconds; the previous item's number is copied from the slot
 _pack_item_start: Final = Struct(">" + _ITEM_START).pack_into
 _pack_slot: Final = INDEX_SLOT.pack_into
@@ -138,42 +147,45 @@ class IndexFile:
         self.end_offset = physical_offset
         self.next_item = number + 1
 
-    def put_many(self, hashes: list[int], physical_offsets: list[int], store_time: int) -> int:
-        """Of one moment; gives how many there was room for, at least one. May raise OSError."""
+    def put_many(self, hashed_keys: bytes, position: int, store_time: int) -> int:
+        """Those from a position on, as `layout.HASHED_KEY` has them, of one moment; gives how many there was room for,
+        at least one. May raise OSError."""
         number = self.next_item
         if number >= self._room:
-            self._make_room(physical_offsets[0], store_time)
+            _, first_offset = HASHED_KEY.unpack_from(hashed_keys, position)
+            self._make_room(first_offset, store_time)
         if store_time != self.end_time:
             self._tell_time(store_time)
-        count = min(len(hashes), self._room - number)
+        count = min((len(hashed_keys) - position) // HASHED_KEY_SIZE, self._room - number)
         start = self._items_at + number * INDEX_ITEM_SIZE
         words: memoryview = self._words  # type: ignore[assignment]
         data: mmap.mmap = self._map  # type: ignore[assignment]
-        data[start : start + count * INDEX_ITEM_SIZE] = self._linked_items(words, hashes, physical_offsets, count)
-        self.end_offset = physical_offsets[count - 1]
+        data[start : start + count * INDEX_ITEM_SIZE] = self._linked_items(words, hashed_keys, position, count)
         self.next_item = number + count
         return count
 
-    def _linked_items(self, words: memoryview, hashes: list[int], physical_offsets: list[int], count: i64) -> bytes:
+    def _linked_items(self, words: memoryview, hashed_keys: bytes, position: i64, count: i64) -> bytes:
         """The next items, as `layout.INDEX_ITEM` has them; their slots lead to them already."""
         items = BytesWriter()
         slot_count: i64 = self._slot_count
         number: i64 = self.next_item
         seconds: i32 = self._seconds
-        index: i64 = 0
-        while index < count:
-            hash_value: i64 = hashes[index]
+        end = position + count * HASHED_KEY_SIZE
+        while position < end:
+            hash_value: i64 = int(read_i32_be(hashed_keys, position))
+            physical_offset = read_i64_be(hashed_keys, position + _OFFSET_AT)
             slot_word = hash_value % slot_count + _HEADER_WORDS
             previous: i64 = words[slot_word]
             if previous == 0:
                 self.used_slots += 1
             words[slot_word] = _big_endian(number)
-            write_i32_be(items, hashes[index])
-            write_i64_be(items, physical_offsets[index])
+            write_i32_be(items, int(hash_value))
+            write_i64_be(items, physical_offset)
             write_i32_be(items, seconds)
             write_i32_be(items, _signed(_big_endian(previous)))
             number += 1
-            index += 1
+            position += HASHED_KEY_SIZE
+        self.end_offset = physical_offset
         return items.getvalue()
 
     def _tell_time(self, store_time: int) -> None:

@@ -11,9 +11,9 @@ from typing import Final
 
 from apogeemq.filter.tags import MASK, POWERS, hash_of_ascii, unsigned_java_hash, utf16_units
 
-_UNIQUE_KEY_LENGTH: Final = 32
+UNIQUE_KEY_LENGTH: Final = 32
 _HEAD_LENGTH: Final = 26
-COUNTING: Final = _UNIQUE_KEY_LENGTH - _HEAD_LENGTH  # digits at the end that differ from one message to the next
+COUNTING: Final = UNIQUE_KEY_LENGTH - _HEAD_LENGTH  # digits at the end that differ from one message to the next
 _MAX_REMEMBERED: Final = 8192  # heads; then all are forgotten
 _SIGN_BIT: Final = 0x8000_0000
 _TOO_LARGE: Final = 0x1_0000_0000
@@ -24,25 +24,18 @@ _heads: dict[str, int] = {}
 class TopicKeys:
     """Hashes the keys of one topic's messages."""
 
-    __slots__ = ("_before", "_before_unique_key")
+    __slots__ = ("_before_unique_key", "hash_before_key")
 
     def __init__(self, topic: str) -> None:
-        self._before = unsigned_java_hash(topic + "#")
-        self._before_unique_key = self._before * POWERS[_UNIQUE_KEY_LENGTH] & MASK
+        self.hash_before_key = unsigned_java_hash(topic + "#")
+        self._before_unique_key = self.hash_before_key * POWERS[UNIQUE_KEY_LENGTH] & MASK
 
     def hash(self, key: str) -> int:
-        value = self._of_any(key) if len(key) != _UNIQUE_KEY_LENGTH else self._of_unique(key)
+        value = self._of_any(key) if len(key) != UNIQUE_KEY_LENGTH else self._of_unique(key)
         if value >= _SIGN_BIT:
             value = _TOO_LARGE - value
             return value if value < _SIGN_BIT else 0
         return value
-
-    def hash_before_count(self, unique_key: str) -> int:
-        """What all digits but the last COUNTING of a unique key, which has only ASCII characters, add to its hash."""
-        head = _heads.get(unique_key[:_HEAD_LENGTH])
-        if head is None:
-            head = _remember(unique_key, unsigned_java_hash(unique_key))
-        return self._before_unique_key + head & MASK
 
     def _of_unique(self, key: str) -> int:
         head = _heads.get(key[:_HEAD_LENGTH])
@@ -54,11 +47,11 @@ class TopicKeys:
         length = len(key)
         if length >= len(POWERS) or not key.isascii():
             length = len(utf16_units(key))
-            return self._before * int(pow(31, length, 2**32)) + unsigned_java_hash(key) & MASK
+            return self.hash_before_key * int(pow(31, length, 2**32)) + unsigned_java_hash(key) & MASK
         of_key = unsigned_java_hash(key)
-        if length == _UNIQUE_KEY_LENGTH:
+        if length == UNIQUE_KEY_LENGTH:
             _remember(key, of_key)
-        return self._before * POWERS[length] + of_key & MASK
+        return self.hash_before_key * POWERS[length] + of_key & MASK
 
 
 def _remember(unique_key: str, of_key: int) -> int:

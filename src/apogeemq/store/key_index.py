@@ -15,6 +15,7 @@ from pathlib import Path
 from apogeemq.errors import StorageFailed
 from apogeemq.store.index_file import IndexFile
 from apogeemq.store.key_hash import TopicKeys
+from apogeemq.store.layout import HASHED_KEY_SIZE
 from apogeemq.store.mapped_file import MappedFile
 
 log = logging.getLogger(__name__)
@@ -85,16 +86,14 @@ class KeyIndex:
                 file = self._next_file(store_time)
             file.put(of_topic.hash(key), physical_offset, store_time)
 
-    def put_many(self, hashes: list[int], physical_offsets: list[int], store_time: int) -> None:
-        """The hash of each key of several messages, and where these are; all of one moment. May raise OSError."""
-        while hashes:
+    def put_many(self, hashed_keys: bytes, store_time: int) -> None:
+        """Keys of several messages, as `layout.HASHED_KEY` has them; all of one moment. May raise OSError."""
+        done = 0
+        while done < len(hashed_keys):
             file = self.files[-1] if self.files else None
             if file is None or file.next_item >= self._item_count:
                 file = self._next_file(store_time)
-            done = file.put_many(hashes, physical_offsets, store_time)
-            if done == len(hashes):
-                return
-            hashes, physical_offsets = hashes[done:], physical_offsets[done:]
+            done += file.put_many(hashed_keys, done, store_time) * HASHED_KEY_SIZE
 
     def _next_file(self, store_time: int) -> IndexFile:
         moment = datetime.fromtimestamp(store_time / 1000)

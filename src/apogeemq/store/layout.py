@@ -25,6 +25,9 @@ INDEX_SLOT_COUNT: Final = 5_000_000
 INDEX_ITEM: Final = Struct(">iqii")  # key hash, physical offset, seconds since begin time, previous item
 INDEX_ITEM_SIZE: Final = 20
 INDEX_ITEM_COUNT: Final = 20_000_000
+# On the way there, of a message's key: its hash, and the message's physical offset.
+HASHED_KEY: Final = Struct(">iq")
+HASHED_KEY_SIZE: Final = 12
 INDEX_ITEMS_AT: Final = INDEX_HEADER_SIZE + INDEX_SLOT_COUNT * INDEX_SLOT.size
 INDEX_FILE_SIZE: Final = INDEX_ITEMS_AT + INDEX_ITEM_COUNT * INDEX_ITEM_SIZE
 
@@ -39,6 +42,7 @@ CHECKPOINT_MARK: Final = b"APOGEEMQ"
 assert QUEUE_ENTRY.size == QUEUE_ENTRY_SIZE
 assert INDEX_HEADER.size == INDEX_HEADER_SIZE
 assert INDEX_ITEM.size == INDEX_ITEM_SIZE
+assert HASHED_KEY.size == HASHED_KEY_SIZE
 assert INDEX_FILE_SIZE == 420_000_040
 
 

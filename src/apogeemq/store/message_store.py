@@ -15,8 +15,10 @@ from typing import Final, TypeAlias
 from apogeemq.errors import StorageFailed
 from apogeemq.model.flags import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from apogeemq.model.properties import decode_properties
-from apogeemq.protocol.record import HEAD_SIZES, HOST_FLAGS, Record
+from apogeemq.protocol.batch import BatchEntries
+from apogeemq.protocol.record import CRC_MASK, HEAD_SIZES, HOST_FLAGS, Record
 from apogeemq.protocol.record_writing import encode_record
+from apogeemq.runtime.checksums import crc32
 from apogeemq.store.batch import EncodedBatch, batch_size
 from apogeemq.store.collecting import many_messages, next_messages, wanted_messages
 from apogeemq.store.commit_log import CommitLog
@@ -26,7 +28,7 @@ from apogeemq.store.key_index import KeyIndex
 from apogeemq.store.layout import QUEUE_ENTRY
 from apogeemq.store.mapped_file import MapCache, most_maps
 from apogeemq.store.message_marks import index_keys
-from apogeemq.store.results import BatchPart, GetStatus, Got, NewMessage, Put, PutBatch
+from apogeemq.store.results import GetStatus, Got, NewMessage, Put, PutBatch
 from apogeemq.store.stored_topic import StoredTopic
 
 log = logging.getLogger(__name__)
@@ -158,6 +160,7 @@ class MessageStore:
             store_host,
             reconsume_times,
             prepared_offset,
+            crc32(body) & CRC_MASK,
             body,
             properties,
         )
@@ -191,43 +194,43 @@ class MessageStore:
         latest = self.last_store_time
         return self._gathered_time or latest
 
-    def put_batch(self, shared: NewMessage, parts: list[BatchPart], now_ms: int) -> PutBatch:
+    def put_batch(self, shared: NewMessage, batch: BatchEntries, now_ms: int) -> PutBatch:
         """Append the messages of a batch to one queue, all of them or, with OSError, none.
 
-        Flag, body and properties, which must be UTF-8, are those of the parts, the rest is `shared`. They lie in one
+        Flags, bodies and properties, which must be UTF-8, are those of the batch, the rest is `shared`. They lie in one
         log file; StorageFailed when they are too large for one.
         """
         topic, queue_id = shared.topic, shared.queue_id
         queue = self.queue(topic, queue_id)
-        count, first_offset = len(parts), queue.max_offset
+        count, first_offset = batch.count, queue.max_offset
         if first_offset + count > queue.room:
             queue.make_room(count)
         stored = self._topics[topic]
-        total_size = batch_size(stored.part, shared.system_flag, parts)
+        total_size = batch_size(stored.part, shared.system_flag, batch)
         physical_offset = self.log.claim(total_size)
         store_time = self.last_store_time = max(now_ms, self.last_store_time)
-        batch = EncodedBatch(stored.part, shared, parts, physical_offset, first_offset, store_time, stored.marks)
-        self.log.put(batch.records)
-        queue.append_many(batch.entries, physical_offset + total_size)
+        encoded = EncodedBatch(stored.part, shared, batch, physical_offset, first_offset, store_time, stored.marks)
+        self.log.put(encoded.records)
+        queue.append_many(encoded.entries, physical_offset + total_size)
         if self._is_indexed:
             try:
-                self.index.put_many(batch.key_hashes, batch.hashed_offsets, store_time)
+                self.index.put_many(encoded.hashed_keys, store_time)
             except OSError as error:
                 self._is_not_indexed(error)
         if self.waiting:
-            self._tell_of_batch(topic, queue_id, parts, batch.entries, first_offset, store_time)
-        return PutBatch(physical_offset, batch.offsets, first_offset, total_size, store_time)
+            self._tell_of_batch(topic, queue_id, batch.properties, encoded.entries, first_offset, store_time)
+        return PutBatch(physical_offset, encoded.offsets, first_offset, total_size, store_time)
 
     def _tell_of_batch(
         self,
         topic: str,
         queue_id: int,
-        parts: Sequence[BatchPart],
+        properties_of_each: Sequence[bytes],
         entries: bytes,
         queue_offset: int,
         store_time: int,
     ) -> None:
-        for (_, _, properties), (_, _, tags_code) in zip(parts, QUEUE_ENTRY.iter_unpack(entries), strict=True):
+        for properties, (_, _, tags_code) in zip(properties_of_each, QUEUE_ENTRY.iter_unpack(entries), strict=True):
             waiter = self.waiting.get((topic, queue_id))
             if waiter is None:
                 return

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 from struct import iter_unpack
-from typing import TypeAlias
 
 import msgspec
 
@@ -26,10 +25,6 @@ class NewMessage(msgspec.Struct, gc=False):
     properties: bytes
     tags_code: int
     keys: Sequence[str]
-
-
-# What one message of a batch has for itself: flag, body, properties. All else is that of the NewMessage it comes in.
-BatchPart: TypeAlias = tuple[int, bytes, bytes]
 
 
 class Put(msgspec.Struct, gc=False):

@@ -14,10 +14,11 @@ from apogeemq.model.delays import DelayLevels
 from apogeemq.model.flags import TRANSACTION_PREPARED
 from apogeemq.model.properties import MAX_SIZE, decode_properties, encode_properties
 from apogeemq.model.topics import SCHEDULE_TOPIC
+from apogeemq.protocol.batch import BatchEntries, encode_batch
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.message_store import MessageStore
-from apogeemq.store.results import BatchPart, Put
+from apogeemq.store.results import Put
 from apogeemq.testing.faulty_files import full_disk
 from tests.unit.store.conftest import message, tags_code_of
 
@@ -141,7 +142,7 @@ def test_a_store_that_is_not_writable(putting: Putting) -> None:
     )
     shared = message("T", 0, 0)
     with pytest.raises(RequestRefused, match="the broker's disk is full"):
-        putting.putter.put_batch(shared, [(0, b"b", b"")])
+        putting.putter.put_batch(shared, BatchEntries(encode_batch([(0, b"b", b"")])))
     putting.store.disk_problem = None
     putting.put()
 
@@ -151,13 +152,13 @@ def test_a_disk_without_room(putting: Putting, tmp_path: Path) -> None:
         refusal = putting.refused()
         assert (refusal.code, refusal.remark) == (ResponseCode.SYSTEM_ERROR, NO_ROOM_REMARK)
         with pytest.raises(RequestRefused, match="create mapped file failed"):
-            putting.putter.put_batch(message("T", 0, 0), [(0, b"b", b"")])
+            putting.putter.put_batch(message("T", 0, 0), BatchEntries(encode_batch([(0, b"b", b"")])))
     assert putting.put().physical_offset == 0
     assert putting.putter.failure_count == 2
 
 
 def test_a_batch_that_fits_no_file(putting: Putting) -> None:
-    parts: list[BatchPart] = [(0, bytes(900), b"") for _ in range(100)]
+    batch = BatchEntries(encode_batch([(0, bytes(900), b"")] * 100))
     with pytest.raises(RequestRefused, match="create mapped file failed"):
-        putting.putter.put_batch(message("T", 0, 0), parts)
+        putting.putter.put_batch(message("T", 0, 0), batch)
     assert putting.store.log.max_offset == 0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import pytest
 
 from apogeemq.errors import ProtocolError
 from apogeemq.model.flags import BORN_HOST_IPV6, STORE_HOST_IPV6
 from apogeemq.protocol.record import (
+    CRC_MASK,
     HEAD_SIZES,
     MAGIC_V1,
     MAGIC_V2,
@@ -46,6 +49,7 @@ def encode(topic: bytes = b"T1", system_flag: int = 0, born: bytes = bytes(8), s
         stored,
         4,
         9,
+        crc32(b"body") & CRC_MASK,
         b"body",
         b"a\x01b\x02",
     )
@@ -66,6 +70,7 @@ def test_a_record_is_laid_out_as_apache_does() -> None:
         bytes.fromhex("0a00000200002a9f"),
         0,
         0,
+        crc32(b"hi") & CRC_MASK,
         b"hi",
         b"KEYS\x01K1\x02TAGS\x01TagA\x02",
     )

@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
+from apogeemq.protocol.batch import BatchEntries, encode_batch
 from apogeemq.store.config import StoreConfig
 from apogeemq.store.message_store import MessageStore
 from tests.unit.disk import file_size_limit
@@ -48,7 +49,7 @@ def test_a_message_that_is_not_gathered_comes_after_those_that_are(open_store: O
     gather(store, 1)
     store.put(message("T", 0, 2), 0)
     gather(store, 3)
-    store.put_batch(message("T", 0, 4), [(0, b"4", b""), (0, b"5", b"")], 0)
+    store.put_batch(message("T", 0, 4), BatchEntries(encode_batch([(0, b"4", b""), (0, b"5", b"")])), 0)
     gather(store, 6)
     assert drain(store, "T", 0) == [b"%d" % number for number in range(1, 7)]
 

@@ -9,7 +9,7 @@ import pytest
 
 from apogeemq.store.key_hash import TopicKeys
 from apogeemq.store.key_index import KeyIndex
-from apogeemq.store.layout import INDEX_HEADER
+from apogeemq.store.layout import HASHED_KEY, INDEX_HEADER
 
 SLOTS, ITEMS = 50, 400
 RECORD = 100  # bytes from one message to the next
@@ -149,8 +149,8 @@ def files_of(folder: Path, *, many: bool, slots: bytes) -> list[bytes]:
     for start in range(1, 1201, 40):
         numbers = range(start, start + 40)
         if many:
-            hashes = [TopicKeys("T").hash(f"u{number}") for number in numbers]
-            index.put_many(hashes, [number * RECORD for number in numbers], 1000 + start)
+            hashed_keys = [HASHED_KEY.pack(TopicKeys("T").hash(f"u{number}"), number * RECORD) for number in numbers]
+            index.put_many(b"".join(hashed_keys), 1000 + start)
         else:
             for number in numbers:
                 index.put(TopicKeys("T"), [f"u{number}"], number * RECORD, 1000 + start)

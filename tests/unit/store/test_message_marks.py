@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from hypothesis import example, given
 from hypothesis import strategies as st
+from librt.strings import BytesWriter
 
 from apogeemq.filter.tags import java_hash
 from apogeemq.model.properties import decode_properties
 from apogeemq.store.key_hash import TopicKeys
+from apogeemq.store.layout import HASHED_KEY
 from apogeemq.store.message_marks import BatchMarks, index_keys
 
 unique_keys = st.builds(lambda number: f"7F0000010FA018B4AAC2{number:012X}", st.integers(0, 2**40)) | st.text(
@@ -25,27 +27,27 @@ properties = usual | st.lists(entries | odd_texts, max_size=5).map("".join)
 @example("T", ["TAGS\x01a\x02UNIQ_KEY\x01" + "A" * 32 + "\x02TAGS\x01b\x02"])
 @example("T", ["UNIQ_KEY\x01" + "A" * 32 + "\x02UNIQ_KEY\x01" + "B" * 32 + "\x02"])
 @example("T", ["UNIQ_KEY\x01" + "A" * 32 + "\x02", "UNIQ_KEY\x01" + "A" * 28 + "\x02ABC\x02"])
+@example("T", ["UNIQ_KEY\x01" + "A" * 31 + "é\x02", "UNIQ_KEY\x01" + "A" * 33 + "\x02"])
 @example("T", ["TAGS\x01\x02UNIQ_KEY\x01" + "A" * 32 + "\x02", "xTAGS\x01t\x02UNIQ_KEY\x01" + "A" * 32 + "\x02"])
 def test_of_a_batch(topic: str, batch: list[str]) -> None:
     of_topic = TopicKeys(topic)
     marks = BatchMarks(of_topic)
-    hashes: list[int] = []
-    offsets: list[int] = []
-    codes = [marks.add(text.encode(), number, hashes, offsets) for number, text in enumerate(batch)]
+    hashed_keys = BytesWriter()
+    codes = [marks.add(text.encode(), number, hashed_keys) for number, text in enumerate(batch)]
     decoded = [decode_properties(text) for text in batch]
-    keys = [(number, key) for number, one in enumerate(decoded) for key in index_keys(one)]
+    hashes = [(of_topic.hash(key), number) for number, one in enumerate(decoded) for key in index_keys(one)]
     assert codes == [java_hash(one.get("TAGS", "")) for one in decoded]
-    assert hashes == [of_topic.hash(key) for _, key in keys]
-    assert offsets == [number for number, _ in keys]
+    assert list(HASHED_KEY.iter_unpack(hashed_keys.getvalue())) == hashes
 
 
 def test_a_hash_that_has_no_absolute_value_in_java_is_0() -> None:
     """Found by trying: together with the topic this key has the hash -2**31."""
     key = lowest_hash_key()
-    hashes: list[int] = []
+    hashed_keys = BytesWriter()
     assert java_hash(f"T#{key}") == -(2**31)
-    BatchMarks(TopicKeys("T")).add(f"UNIQ_KEY\x01{key}\x02".encode(), 0, hashes, [])
-    assert hashes == [TopicKeys("T").hash(key)] == [0]
+    BatchMarks(TopicKeys("T")).add(f"UNIQ_KEY\x01{key}\x02".encode(), 7, hashed_keys)
+    assert TopicKeys("T").hash(key) == 0
+    assert hashed_keys.getvalue() == HASHED_KEY.pack(0, 7)
 
 
 def lowest_hash_key() -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from apogeemq.errors import StorageFailed
 from apogeemq.filter.tags import java_hash
+from apogeemq.protocol.batch import BatchEntries, encode_batch
 from apogeemq.store.message_store import MessageStore
 from apogeemq.store.results import PutBatch
 from tests.unit.disk import file_size_limit
@@ -17,7 +18,7 @@ from tests.unit.store.test_recovery import crash
 def put_batch(store: MessageStore, queue_id: int, numbers: range, now_ms: int = 0, body: bytes = b"") -> PutBatch:
     messages = [message("T", queue_id, number) for number in numbers]
     parts = [(m.flag, body or m.body, m.properties) for m in messages]
-    return store.put_batch(messages[0], parts, now_ms)
+    return store.put_batch(messages[0], BatchEntries(encode_batch(parts)), now_ms)
 
 
 def expected(numbers: range) -> list[bytes]:
@@ -97,7 +98,7 @@ def test_messages_of_a_batch_may_have_many_keys_or_none(open_store: OpenStore) -
     store = open_store()
     keys = [" ".join(f"k{n % 5}-{turn}" for turn in range(n % 4)) for n in range(100)]
     parts = [(0, b"%d" % n, f"KEYS\x01{keys[n]}\x02".encode()) for n in range(100)]
-    put = store.put_batch(message("T", 0, 0), parts, 1000)
+    put = store.put_batch(message("T", 0, 0), BatchEntries(encode_batch(parts)), 1000)
     for number in range(5):
         for turn in range(3):
             wanted = [n for n in range(99, -1, -1) if n % 5 == number and n % 4 > turn]
@@ -112,7 +113,7 @@ def test_batches_to_several_topics_are_found_by_their_unique_keys(open_store: Op
     for number, topic in enumerate(["T", "T", "U", "T", "U", "U"]):
         keys = [f"7F0000010FA018B4AAC2{number // 2:06X}{n:06X}" for n in range(number, number + 4)]
         parts = [(0, b"b", f"UNIQ_KEY\x01{key}\x02TAGS\x01t{number // 3}\x02".encode()) for key in keys]
-        put = store.put_batch(message(topic, 0, 0), parts, 1000)
+        put = store.put_batch(message(topic, 0, 0), BatchEntries(encode_batch(parts)), 1000)
         for key, offset in zip(keys, put.physical_offsets, strict=True):
             where.setdefault((topic, key), []).append(offset)
     for (topic, key), offsets in where.items():

@@ -33,7 +33,7 @@ from apogeemq.model.topics import (
     is_writable,
     topic_problem,
 )
-from apogeemq.protocol.batch import decode_batch
+from apogeemq.protocol.batch import BatchEntries
 from apogeemq.protocol.codes import RequestCode, ResponseCode
 from apogeemq.protocol.command import Command
 from apogeemq.protocol.headers import broker as headers
@@ -42,7 +42,7 @@ from apogeemq.protocol.remarks import FAQ_HINT
 from apogeemq.protocol.versions import V3_4_9
 from apogeemq.store.config import SYNC_FLUSH
 from apogeemq.store.message_marks import index_keys
-from apogeemq.store.results import BatchPart, NewMessage, Put, PutBatch
+from apogeemq.store.results import NewMessage, Put, PutBatch
 from apogeemq.transport.channel import Channel
 from apogeemq.transport.dispatch import BUSY_REMARK, Dispatcher, Reply
 from apogeemq.transport.later import Later
@@ -222,7 +222,7 @@ class SendHandlers:
         if level_of(decode_properties(header.properties or "").get(names.DELAY)) > 0:
             raise _illegal("a batch cannot be delayed")
         self._putter.check_sizes(len(command.body), 0)
-        parts = self._batch_parts(command.body)
+        batch = self._batch(command.body)
         born_host, host_flag = self._hosts.get(channel.address) or self._host_of(channel)
         shared = NewMessage(
             header.topic,
@@ -239,8 +239,8 @@ class SendHandlers:
             0,
             [],
         )
-        put = self._putter.put_batch(shared, parts)
-        self._count_put(header.topic, len(parts), put.size)
+        put = self._putter.put_batch(shared, batch)
+        self._count_put(header.topic, batch.count, put.size)
         reply = self._replies.stored_batch(command, put.packed_offsets, queue_id, put.queue_offset)
         if self.is_sync:
             not_kept = partial(self._batch_not_kept, command, put, queue_id)
@@ -250,21 +250,21 @@ class SendHandlers:
     def _batch_not_kept(self, command: Command, put: PutBatch, queue_id: int) -> bytes:
         return self._not_kept(command, put.physical_offsets, queue_id, put.queue_offset, "")
 
-    def _batch_parts(self, body: bytes) -> list[BatchPart]:
+    def _batch(self, body: bytes) -> BatchEntries:
         """The messages as they are: the broker adds nothing to the properties of a batch."""
         try:
-            parts = decode_batch(body)
-            of_all = b"".join([properties for _, _, properties in parts])
+            batch = BatchEntries(body)
+            of_all = b"".join(batch.properties)
             if 0 in of_all or not of_all.isascii():
-                self._check_each(parts)
+                self._check_each(batch.properties)
         except (ProtocolError, UnicodeDecodeError) as error:
             raise _illegal(f"the batch is malformed: {error}") from None
-        if not parts:
+        if not batch.properties:
             raise _illegal("the batch holds no message")
-        return parts
+        return batch
 
-    def _check_each(self, parts: list[BatchPart]) -> None:
-        for _, _, properties in parts:
+    def _check_each(self, properties_of_each: list[bytes]) -> None:
+        for properties in properties_of_each:
             self._putter.check_zeros(properties)
             properties.decode()
 

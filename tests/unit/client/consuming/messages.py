@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from zlib import crc32
 
 from apogeemq.client.consuming.incoming import ConsumedMessage, message_of
 from apogeemq.client.consuming.offset_store import LocalOffsets
@@ -11,7 +12,7 @@ from apogeemq.client.instance import ClientInstance
 from apogeemq.client.options import ClientOptions, ConsumerOptions
 from apogeemq.model.properties import encode_properties
 from apogeemq.model.queues import MessageQueue
-from apogeemq.protocol.record import decode_record, record_size, topic_part
+from apogeemq.protocol.record import CRC_MASK, decode_record, record_size, topic_part
 from apogeemq.protocol.record_writing import encode_record
 
 QUEUE = MessageQueue("broker-a", 2, "T")
@@ -43,6 +44,7 @@ def record(
         store_host=HOST,
         reconsume_times=reconsume_times,
         prepared_offset=0,
+        body_crc=crc32(body) & CRC_MASK,
         body=body,
         properties=encoded,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from apogeemq.model.ids import offset_id
 from apogeemq.model.properties import decode_properties, encode_properties
 from apogeemq.protocol.batch import decode_batch
 from apogeemq.protocol.compression import decompress
-from apogeemq.protocol.record import Record, decode_record, record_size, topic_part
+from apogeemq.protocol.record import CRC_MASK, Record, decode_record, record_size, topic_part
 from apogeemq.protocol.record_writing import encode_record
 from apogeemq.spark.source.ranges import OffsetRange
 
@@ -50,6 +51,7 @@ class Stored(NamedTuple):
             HOST_V6 if flags & STORE_HOST_IPV6 else HOST,
             self.reconsume_times,
             0,
+            crc32(self.body) & CRC_MASK,
             self.body,
             self.properties,
         )
