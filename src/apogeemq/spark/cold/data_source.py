@@ -20,6 +20,7 @@ from apogeemq.spark.cold.planning import Piece
 from apogeemq.spark.cold.push_down import narrowed
 from apogeemq.spark.cold.scan_options import ScanOptions
 from apogeemq.spark.filters import FilterTaker
+from apogeemq.spark.reading.slices import slices_of
 from apogeemq.spark.source.schema import MAY_BE_NULL, arrow_schema, check_choice, spark_schema
 from apogeemq.spark.worker_memory import settle_worker
 
@@ -91,9 +92,7 @@ class StoreReader(FilterTaker):
             skips_damage=self._options.skips_damage,
         )
         for chunk in scan.chunks():
-            batch = rows.batch(chunk, scan.pass_over)
-            if batch.num_rows:
-                yield batch
+            yield from slices_of(rows.batch(chunk, scan.pass_over))
         if scan.damaged_bytes or scan.damaged_records:
             log.warning(
                 "%s: passed over %d bytes without records and %d damaged messages",

@@ -14,8 +14,8 @@ from apogeemq.spark.reading.record_heads import MIN_RECORD_SIZE
 from apogeemq.spark.reading.slots import PullSizes, slots_of
 from apogeemq.spark.source.ranges import OffsetRange
 
-ROWS: Final = 20_000
-BYTES: Final = 8 * 1024 * 1024
+ROWS: Final = 40_000
+BYTES: Final = 16 * 1024 * 1024
 SLOTS_IN_FLIGHT: Final = 4
 
 

@@ -17,6 +17,7 @@ from apogeemq.spark.reading.chunks import Chunk, ChunkFeed
 from apogeemq.spark.reading.direct_pulls import DirectPulls
 from apogeemq.spark.reading.pulling import SlotPuller
 from apogeemq.spark.reading.record_batches import Decoded, decode
+from apogeemq.spark.reading.slices import slices_of
 from apogeemq.spark.reading.slots import PullSizes
 from apogeemq.spark.source.data_loss import LossRule
 from apogeemq.spark.source.message_filter import MessageFilter
@@ -46,8 +47,7 @@ def read_ranges(
         decoded = _decoded(chunk, schema, tags, finds_missing=wanted.is_everything)
         for gap in decoded.missing:
             rule.report(DataLost(*gap, "the broker passed over them"))
-        if decoded.batch.num_rows:
-            yield decoded.batch
+        yield from slices_of(decoded.batch)
 
 
 def _chunks(cluster: Cluster, ranges: Sequence[OffsetRange], wanted: MessageFilter) -> Iterator[Chunk]:

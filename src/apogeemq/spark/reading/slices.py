@@ -1,0 +1,16 @@
+"""Batches in the portions that Spark is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+BYTES: Final = 1 << 20
+
+
+def slices_of(batch: Any) -> Iterator[Any]:
+    """The rows of a batch, about a megabyte at a time. Spark makes rows of a portion once it has all of it: with a
+    small one it finds it in the processor's caches. Our own work is less with large batches."""
+    rows = max(batch.num_rows * BYTES // max(batch.nbytes, 1), 1)
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
