@@ -9,8 +9,8 @@ BYTES: Final = 1 << 20
 
 
 def slices_of(batch: Any) -> Iterator[Any]:
-    """The rows of a batch, about a megabyte at a time. Spark makes rows of a portion once it has all of it: with a
-    small one it finds it in the processor's caches. Our own work is less with large batches."""
+    """The rows of a batch, about a megabyte at a time. Spark makes rows of a portion once it has all of it, and takes
+    less time for a small one, which fits into the processor's caches. Our own work is less with large batches."""
     rows = max(batch.num_rows * BYTES // max(batch.nbytes, 1), 1)
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
