@@ -61,6 +61,34 @@ def test_many_messages_in_many_tasks(spark: SparkSession, any_world: World) -> N
     assert frame(spark, any_world, subscribe=topic, maxRecordsPerPartition="3000").rdd.getNumPartitions() >= 7
 
 
+def test_every_column_of_megabytes(spark: SparkSession, any_world: World) -> None:
+    """Spark is given them in several portions, each of which has to be right in all its columns."""
+    topic = any_world.topic(queues=1)
+    queue = any_world.queues(topic)[0]
+    count = 4_000
+    messages = [
+        Message(
+            topic,
+            b"%d:" % number + b"x" * (1_000 + number % 7),
+            tags=f"tag-{number}" if number % 3 else "",
+            keys=[f"key-{number}-{key}" for key in range(number % 4)],
+            properties={"number": str(number), "even": "yes"} if number % 2 == 0 else {},
+        )
+        for number in range(count)
+    ]
+    for start in range(0, count, 1_000):
+        any_world.put(queue, messages[start : start + 1_000])
+    found = frame(spark, any_world, assign=json.dumps({topic: {queue.broker_name: [queue.queue_id]}}))
+    rows = found.orderBy("queue_offset").collect()
+    assert [row.queue_offset for row in rows] == list(range(count))
+    for row, message in zip(rows, messages, strict=True):
+        assert bytes(row.body) == message.body
+        assert (row.tags, row["keys"]) == (message.tags or None, list(message.keys) or None)
+        assert {name: row.properties.get(name) for name in message.properties} == message.properties
+        assert (row.topic, row.queue_id) == (topic, queue.queue_id)
+    assert len({row.msg_id for row in rows}) == count
+
+
 def test_columns_that_are_not_needed_are_spared(spark: SparkSession, world: World) -> None:
     topic = world.topic(queues=1)
     world.fill(topic, numbered(10))
