@@ -184,9 +184,11 @@ def _grown(
         topic = topics[name]
         return figures(topic.rows, contenders.run("ours", contenders.read("ours", topic, "noop")))
 
-    say(f"{case}: warming up")
-    warm_up(partial(measure, "small"), settings, EFFICIENCY)
-    yield from rows_of(case, other, FLAT, alternated(settings, say, case, ("large", "small"), measure))
+    names = "large", "small"
+    for name in names:
+        say(f"{case}: warming up, {name}")
+        warm_up(partial(measure, name), settings, EFFICIENCY)
+    yield from rows_of(case, other, FLAT, alternated(settings, say, case, names, measure))
 
 
 def _compared(

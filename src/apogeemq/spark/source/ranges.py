@@ -10,10 +10,11 @@ from typing import Final, NamedTuple
 from apogeemq.errors import ConfigError
 from apogeemq.model.queues import MessageQueue
 
-# A task costs about 20 ms of CPU time, most of it Spark's own, and takes 3 µs a message: smaller ranges share one. That
-# goes further where tasks are many: few are not made fewer, as what follows the read may take longer than the read.
+# A task costs about 20 ms of CPU time, most of it Spark's own, and takes a microsecond a message: smaller ranges share
+# one. That goes further where tasks are many: few are not made fewer, as what follows the read may take longer than the
+# read.
 _TASK_AT_LEAST: Final = 10_000
-_ONE_OF_MANY_AT_LEAST: Final = 50_000
+_ONE_OF_MANY_AT_LEAST: Final = 100_000
 _FEW_TASKS: Final = 8
 MAX_PARTITIONS: Final = 100_000
 
