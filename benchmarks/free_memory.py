@@ -19,17 +19,17 @@ _MIB = 1 << 20
 _WANTED = 1024 * _MIB  # more than is written in one round
 _NOT_TOUCHED = 512 * _MIB  # for what others need meanwhile
 _PIECE = 64 * _MIB  # at a time: Ctrl-C waits for no more
-_MADV_POPULATE_WRITE = 23  # Linux 5.14; the mmap module has no name for it yet
 
 
 def fetch() -> None:
     """Touches as much as is wanted, and free. Afterwards it is free again, and here."""
     size = min(_WANTED, _free_bytes() - _NOT_TOUCHED)
-    with ExitStack() as pieces, suppress(OSError):  # a kernel without large pages, or an older one
+    with ExitStack() as pieces:
         for _ in range(size // _PIECE):
             piece = pieces.enter_context(mmap.mmap(-1, _PIECE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
-            piece.madvise(mmap.MADV_HUGEPAGE)
-            piece.madvise(_MADV_POPULATE_WRITE)
+            with suppress(OSError):  # a kernel without large pages fetches little ones
+                piece.madvise(mmap.MADV_HUGEPAGE)
+            piece[:: mmap.PAGESIZE] = bytes(_PIECE // mmap.PAGESIZE)
 
 
 def _free_bytes() -> int:

@@ -161,6 +161,9 @@ class IndexFile:
         words: memoryview = self._words  # type: ignore[assignment]
         data: mmap.mmap = self._map  # type: ignore[assignment]
         data[start : start + count * INDEX_ITEM_SIZE] = self._linked_items(words, hashed_keys, position, count)
+        _, last_offset = HASHED_KEY.unpack_from(hashed_keys, position + (count - 1) * HASHED_KEY_SIZE)
+        # Side by side, as in `put`: a sync by another thread must not tell of items that are not counted.
+        self.end_offset = last_offset
         self.next_item = number + count
         return count
 
@@ -173,19 +176,17 @@ class IndexFile:
         end = position + count * HASHED_KEY_SIZE
         while position < end:
             hash_value: i64 = int(read_i32_be(hashed_keys, position))
-            physical_offset = read_i64_be(hashed_keys, position + _OFFSET_AT)
             slot_word = hash_value % slot_count + _HEADER_WORDS
             previous: i64 = words[slot_word]
             if previous == 0:
                 self.used_slots += 1
             words[slot_word] = _big_endian(number)
             write_i32_be(items, int(hash_value))
-            write_i64_be(items, physical_offset)
+            write_i64_be(items, read_i64_be(hashed_keys, position + _OFFSET_AT))
             write_i32_be(items, seconds)
             write_i32_be(items, _signed(_big_endian(previous)))
             number += 1
             position += HASHED_KEY_SIZE
-        self.end_offset = physical_offset
         return items.getvalue()
 
     def _tell_time(self, store_time: int) -> None:

@@ -54,9 +54,8 @@ class TopicKeys:
         return self.hash_before_key * POWERS[length] + of_key & MASK
 
 
-def _remember(unique_key: str, of_key: int) -> int:
+def _remember(unique_key: str, of_key: int) -> None:
     """What the head of a key adds to its hash."""
     if len(_heads) >= _MAX_REMEMBERED:
         _heads.clear()
-    head = _heads[unique_key[:_HEAD_LENGTH]] = of_key - hash_of_ascii(unique_key.encode(), _HEAD_LENGTH) & MASK
-    return head
+    _heads[unique_key[:_HEAD_LENGTH]] = of_key - hash_of_ascii(unique_key.encode(), _HEAD_LENGTH) & MASK

@@ -41,13 +41,14 @@ def test_of_a_batch(topic: str, batch: list[str]) -> None:
 
 
 def test_a_hash_that_has_no_absolute_value_in_java_is_0() -> None:
-    """Found by trying: together with the topic this key has the hash -2**31."""
+    """Whether the message is the first of its batch, or told from the one before."""
     key = lowest_hash_key()
-    hashed_keys = BytesWriter()
     assert java_hash(f"T#{key}") == -(2**31)
-    BatchMarks(TopicKeys("T")).add(f"UNIQ_KEY\x01{key}\x02".encode(), 7, hashed_keys)
     assert TopicKeys("T").hash(key) == 0
-    assert hashed_keys.getvalue() == HASHED_KEY.pack(0, 7)
+    marks, hashed_keys = BatchMarks(TopicKeys("T")), BytesWriter()
+    for offset in (7, 8):
+        marks.add(f"UNIQ_KEY\x01{key}\x02".encode(), offset, hashed_keys)
+    assert hashed_keys.getvalue() == HASHED_KEY.pack(0, 7) + HASHED_KEY.pack(0, 8)
 
 
 def lowest_hash_key() -> str:
