@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from apogeemq.errors import StorageFailed
+from apogeemq.errors import StorageFailed, WrongState
 from apogeemq.spark.pipeline.hadoop_files import HadoopFolder
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _STAGING: Final = "_staging"
 _EPOCHS: Final = "_epochs"
 _ATTEMPT: Final = re.compile("([0-9]{8,})-[0-9a-f]+")
+_LINE: Final = re.compile(r"([0-9]{8,})\.json")
 _LINES_KEPT: Final = 100  # only the last epoch can be done again; the others are for whoever wants to know
 
 
@@ -52,6 +53,7 @@ class EpochFiles:
         """How many rows the epoch has; those of an earlier attempt, when that has been written."""
         line = self._line(epoch)
         if line is None:
+            self._refuse_if_later(epoch)
             line = self._attempt(frame, epoch, partition_by, options)
         self._put_in_place(line)
         self._forget(epoch)
@@ -78,6 +80,16 @@ class EpochFiles:
             raise StorageFailed(f"{self._path}: cannot write {self._line_name(epoch)}")
         self._folder.delete(attempt)
         return other
+
+    def _refuse_if_later(self, epoch: int) -> None:
+        """That there is no line of an epoch says nothing then: old ones are removed."""
+        lines = map(_LINE.fullmatch, self._folder.names(f"{_EPOCHS}/{self._query}"))
+        last = max((int(line[1]) for line in lines if line is not None), default=-1)
+        if last > epoch:
+            raise WrongState(
+                f"{self._path}: epoch {epoch} comes after epoch {last}: another driver has gone on meanwhile, or the "
+                "checkpoint was set back"
+            )
 
     def _put_in_place(self, line: EpochLine) -> None:
         if not self._folder.exists(line.attempt):

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from apogeemq.errors import ApogeeError
+from apogeemq.errors import ApogeeError, PipelineFailed
 from apogeemq.spark.pipeline.planning import Plan, QueryPlan
 from apogeemq.spark.pipeline.progress import EpochCounts
-from apogeemq.spark.pipeline.quality import broken_counts, dead_letters
+from apogeemq.spark.pipeline.quality import BrokenCounts, Checks, broken_counts, dead_letters, failing_sentence
 from apogeemq.spark.pipeline.sinks import Writer
-from apogeemq.spark.pipeline.spec import SinkKind
+from apogeemq.spark.pipeline.spec import Action, SinkKind
 from apogeemq.spark.sink.letter_size import fitting
 
 if TYPE_CHECKING:
@@ -64,14 +64,19 @@ class EpochWork:
             raise
 
     def _write(self, frame: DataFrame, epoch: int) -> EpochCounts:
-        is_read_often = len(self._query.sinks) + 2 * len(self._query.checked) > 1
-        if is_read_often:
+        query = self._query
+        is_kept = query.is_stateful or len(query.sinks) + 2 * len(query.checked) > 1
+        if is_kept:
             frame = frame.persist()
         try:
+            if query.is_stateful:
+                # All of it, whatever the sinks read: one that shows a few rows, or has this epoch already, would leave
+                # Spark without the state and the watermark of the rest.
+                frame.count()
             raw = self._make_views(frame)
             return write_views(self._plan, self._query.checked, raw, self._writers, self._dead_letter_writer, epoch)
         finally:
-            if is_read_often:
+            if is_kept:
                 frame.unpersist()
 
     def _make_views(self, frame: DataFrame) -> dict[str, DataFrame]:
@@ -85,6 +90,13 @@ class EpochWork:
             raw[step.name] = views.step(session, step)
             views.put(step.name, raw[step.name])
         return raw
+
+
+def _refuse_failing(checks: Checks, counts: BrokenCounts) -> None:
+    """Before anything is written; also of a view that no sink reads."""
+    for rule in checks.rules:
+        if rule.action is Action.FAIL and counts.by_rule[rule.name]:
+            raise PipelineFailed(failing_sentence(rule, checks, counts.by_rule[rule.name]))
 
 
 def write_views(
@@ -104,6 +116,7 @@ def write_views(
     for view in checked:
         checks = plan.checks[view]
         counts = broken_counts(raw[view], checks)
+        _refuse_failing(checks, counts)
         rows = counts.rows if view in plan.spec.sources else rows
         broken |= {f"{view}.{rule}": number for rule, number in counts.by_rule.items()}
         if counts.dead_letters:

@@ -79,7 +79,7 @@ class HadoopFolder:
         return bool(self._call(lambda: self._files.exists(path)))
 
     def data_files(self, name: str) -> list[str]:
-        """Files anywhere below, relative to `name`; not those whose names begin with a dot or an underscore."""
+        """Files anywhere below, relative to `name`; not those that are, or lie in, what is hidden."""
         top = self._path(name)
         found: list[str] = []
         if not self._call(lambda: self._files.exists(top)):
@@ -87,9 +87,9 @@ class HadoopFolder:
         prefix = len(self._call(lambda: self._files.makeQualified(top).toString())) + 1
         waiting = self._call(lambda: self._files.listFiles(top, True))
         while self._call(waiting.hasNext):
-            path = self._call(waiting.next).getPath()
-            if not path.getName().startswith((".", "_")):
-                found.append(path.toString()[prefix:])
+            file = self._call(waiting.next).getPath().toString()[prefix:]
+            if not any(map(_is_hidden, file.split("/"))):
+                found.append(file)
         return sorted(found)
 
     def names(self, name: str) -> list[str]:
@@ -128,3 +128,8 @@ class HadoopFolder:
             return call()
         except Py4JJavaError as error:
             raise StorageFailed(f"{self.folder}: {error.java_exception.toString()}") from None
+
+
+def _is_hidden(name: str) -> bool:
+    """As Spark has it: a column of a partitioned table may begin with an underscore."""
+    return name.startswith((".", "_")) and not (name.startswith("_") and "=" in name)

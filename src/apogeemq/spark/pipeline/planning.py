@@ -18,6 +18,7 @@ from apogeemq.spark.pipeline.plans import is_deterministic, keeps_positions, sta
 from apogeemq.spark.pipeline.quality import Checks, checks_of
 from apogeemq.spark.pipeline.spec import (
     SOURCE_COORDINATES,
+    Action,
     OutputMode,
     PipelineSpec,
     Sink,
@@ -158,9 +159,21 @@ class _Planning:
                 of_head = [query for (name, _), query in found.items() if name == head]
                 query = of_head[0] if of_head else self._query(found, head, self._default_mode(head))
                 query.checked.append(view)
+            elif self._spec.is_streaming:
+                self._refuse_rules_of_table(view)
         for query in found.values():
             self._complete(query)
         return list(found.values())
+
+    def _refuse_rules_of_table(self, view: str) -> None:
+        """It is read again and again while others are joined to it: which of its rows an epoch saw, nobody can tell."""
+        rule = next((rule for rule in self._checks[view].rules if rule.action is not Action.FAIL), None)
+        if rule is not None:
+            raise ConfigError(
+                f"the rule {rule.name} of {view}: in a pipeline of streams, rows of a table are neither counted nor "
+                'kept as dead letters; let the rule fail (of a body: malformed = "fail", or "keep"), or check the rows '
+                "that are made with the table"
+            )
 
     def _query(self, found: dict[tuple[str, OutputMode], QueryPlan], head: str, mode: OutputMode) -> QueryPlan:
         key = (head, mode)

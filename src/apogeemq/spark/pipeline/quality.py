@@ -9,6 +9,7 @@ import msgspec
 
 from apogeemq.spark.pipeline.decoding import MALFORMED
 from apogeemq.spark.pipeline.spec import SOURCE_COORDINATES, TOPICS, Action, Malformed, PipelineSpec
+from apogeemq.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -62,10 +63,15 @@ def passing(frame: DataFrame, checks: Checks | None) -> DataFrame:
         for rule in checks.kept_out:
             holds = ~_is_broken(rule, checks)
             if rule.action is Action.FAIL:
-                reason = sql.lit(f"a row of {checks.view} breaks the rule {rule.name}: {rule.expression or 'its body'}")
+                reason = sql.lit(failing_sentence(rule, checks))
                 holds = sql.when(holds, sql.lit(True)).otherwise(sql.raise_error(reason).cast("boolean"))
             frame = frame.where(holds)
     return frame.drop(MALFORMED)
+
+
+def failing_sentence(rule: Rule, checks: Checks, rows: int = 1) -> str:
+    who = f"a row of {checks.view} breaks" if rows == 1 else f"{rows:,} rows of {checks.view} break"
+    return f"{who} the rule {rule.name}: {rule.expression or 'its body'}"
 
 
 class BrokenCounts(msgspec.Struct, frozen=True):
@@ -98,14 +104,14 @@ def dead_letters(frame: DataFrame, checks: Checks, pipeline: str) -> DataFrame:
     rules = [rule for rule in checks.rules if rule.action is Action.DEAD_LETTER]
     broken = sql.array_compact(sql.array(*(sql.when(_is_broken(rule, checks), sql.lit(rule.name)) for rule in rules)))
     marked = frame.withColumn(BROKEN, broken).where(sql.size(BROKEN) > 0)
-    as_json = sql.to_json(sql.struct(*columns))
+    as_json = sql.to_json(sql.struct(*(sql.col(quoted(name)) for name in columns)))
     has_place = checks.is_of_topics and set(SOURCE_COORDINATES) <= set(columns)
     marked = marked.withColumn(ID, _place_id(checks.view) if has_place else _content_id(checks.view, as_json))
     body = as_json.cast("binary")
     if dict(frame.dtypes).get("body") in ("binary", "string"):
         own = sql.col("body").cast("binary")
         body = sql.when(sql.octet_length(own) > 0, own).otherwise(body)  # no message has an empty body
-    found = [body.alias("body"), sql.col(ID), _properties(columns, checks, pipeline).alias("properties")]
+    found = [body.alias("body"), sql.col(ID), _properties(frame, checks, pipeline).alias("properties")]
     if dict(frame.dtypes).get("keys") == "array<string>":
         found.append(sql.col("keys"))
     if dict(frame.dtypes).get("tags") == "string":
@@ -138,10 +144,11 @@ def _content_id(view: str, as_json: Column) -> Column:
     return sql.concat_ws("/", sql.lit(view), content, occurrence.cast("string"))
 
 
-def _properties(columns: list[str], checks: Checks, pipeline: str) -> Column:
+def _properties(frame: DataFrame, checks: Checks, pipeline: str) -> Column:
     """DLQ_ORIGIN_TOPIC and DLQ_ORIGIN_MESSAGE_ID are what Apache's brokers call them."""
     from pyspark.sql import functions as sql
 
+    kinds = dict(frame.dtypes)
     sentences = {rule.name: rule.expression or "the body is not what its schema says" for rule in checks.rules}
     reasons = sql.create_map(*(sql.lit(text) for name in sentences for text in (name, f"{name}: {sentences[name]}")))
     reason = sql.array_join(sql.transform(sql.col(BROKEN), lambda name: reasons[name]), "; ")
@@ -158,10 +165,10 @@ def _properties(columns: list[str], checks: Checks, pipeline: str) -> Column:
         "DLQ_ORIGIN_QUEUE_ID": "queue_id",
         "DLQ_ORIGIN_OFFSET": "queue_offset",
     }
-    said |= {name: sql.col(column).cast("string") for name, column in origins.items() if column in columns}
+    said |= {name: sql.col(column).cast("string") for name, column in origins.items() if column in kinds}
     made = sql.create_map(*(part for name, value in said.items() for part in (sql.lit(name), value)))
     made = sql.map_filter(made, lambda _, value: value.isNotNull() & (value != ""))
-    if "properties" not in columns:
+    if kinds.get("properties") != "map<string,string>":
         return made
     own = sql.map_filter(sql.col("properties"), lambda name, value: value.isNotNull() & ~name.startswith("DLQ_"))
     return sql.coalesce(sql.map_concat(own, made), made)

@@ -12,6 +12,7 @@ import msgspec
 from apogeemq.errors import ApogeeError, ConfigError, PipelineFailed
 from apogeemq.spark.pipeline.checkpoint.generations import Checkpoint
 from apogeemq.spark.pipeline.checkpoint.places import places
+from apogeemq.spark.pipeline.checkpoint.work import work_of
 from apogeemq.spark.pipeline.epochs import EpochWork, Gate, write_views
 from apogeemq.spark.pipeline.planning import Plan, make_plan
 from apogeemq.spark.pipeline.progress import PipelineStatus, State
@@ -108,7 +109,7 @@ class _Run:
         if plan.queries:
             self._run_queries(plan, session, checkpoint)
         else:
-            self._run_batch(plan, session, checkpoint)
+            self._run_batch(plan, session, checkpoint, accepts_changes)
 
     # -- streams ---------------------------------------------------------------------------------------------
 
@@ -151,24 +152,24 @@ class _Run:
 
     # -- tables ----------------------------------------------------------------------------------------------
 
-    def _run_batch(self, plan: Plan, session: SparkSession, checkpoint: Checkpoint) -> None:
+    def _run_batch(self, plan: Plan, session: SparkSession, checkpoint: Checkpoint, accepts_changes: bool) -> None:
         """All of it, once, as one epoch: one that did not end is done again under its number."""
         running = RunningQuery(None)
         self._queries.append(running)
         self._publish(State.RUNNING)
         checkpoint.keep()
-        epoch = checkpoint.begin_batch()
+        run = checkpoint.begin_batch(work_of(self._spec), accepts_changes=accepts_changes)
         sinks = list(self._spec.sinks.values())
         writers = self._writers(session, checkpoint, "batch", sinks)
         kept = [plan.raw[name] for name in self._spec.sources] if len(sinks) + 2 * len(plan.checks) > 1 else []
         for frame in kept:  # what is read twice may have grown meanwhile, and sinks would not agree
             frame.persist()
         try:
-            running.add_epoch(epoch, write_views(plan, list(plan.checks), plan.raw, *writers, epoch))
+            running.add_epoch(run.epoch, write_views(plan, list(plan.checks), plan.raw, *writers, run.epoch))
         finally:
             for frame in kept:
                 frame.unpersist()
-        checkpoint.end_batch(epoch)
+        checkpoint.end_batch(run)
         running.is_active = False
         running.look()
         self._publish(State.FINISHED)

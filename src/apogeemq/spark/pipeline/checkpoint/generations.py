@@ -44,6 +44,7 @@ class Generation(msgspec.Struct, frozen=True):
 class BatchRun(msgspec.Struct, frozen=True):
     epoch: int
     is_done: bool
+    work: str = ""  # the fingerprint of what it does (`work.py`); empty before this was kept
 
 
 class Checkpoint:
@@ -85,15 +86,20 @@ class Checkpoint:
             self._folder.replace(_FILE, msgspec.json.encode(self.generation))
             self._kept = self.generation
 
-    def begin_batch(self) -> int:
-        """The epoch of this run: that of the last run, if that was not finished."""
+    def begin_batch(self, work: str, *, accepts_changes: bool = False) -> BatchRun:
+        """This run: that of before again, if that was not finished, for sinks that have its epoch leave it out.
+        ConfigError when it was to do something else."""
         last = self._read(_BATCH, BatchRun)
-        epoch = 0 if last is None else last.epoch + 1 if last.is_done else last.epoch
-        self._folder.replace(_BATCH, msgspec.json.encode(BatchRun(epoch, False)))
-        return epoch
+        is_other = last is not None and not last.is_done and bool(last.work) and last.work != work
+        if is_other and not accepts_changes:
+            raise ConfigError(_not_finished(self._pipeline))
+        epoch = 0 if last is None else last.epoch + 1 if last.is_done or is_other else last.epoch
+        run = BatchRun(epoch, False, work)
+        self._folder.replace(_BATCH, msgspec.json.encode(run))
+        return run
 
-    def end_batch(self, epoch: int) -> None:
-        self._folder.replace(_BATCH, msgspec.json.encode(BatchRun(epoch, True)))
+    def end_batch(self, run: BatchRun) -> None:
+        self._folder.replace(_BATCH, msgspec.json.encode(msgspec.structs.replace(run, is_done=True)))
 
     def source_options(self, source: Source) -> Mapping[str, str]:
         """The source's options, with the start of this generation where it has one."""
@@ -118,6 +124,14 @@ class Checkpoint:
             return msgspec.json.decode(data, type=kind) if data else None
         except msgspec.DecodeError as error:
             raise ConfigError(f"{self.path}/{name} cannot be read: {error}") from None
+
+
+def _not_finished(pipeline: str) -> str:
+    return (
+        f"the last run of {pipeline} did not end, and had other sources, steps, rules, sinks or parameters: sinks that "
+        "it had written would be left out of this run. Finish it as it was; or run with a state of its own "
+        "(--state DIR); or begin this one anew with --accept-changes, which leaves what that run has written"
+    )
 
 
 def _elsewhere(pipeline: str, checkpoint: str, changed: list[str]) -> str:
