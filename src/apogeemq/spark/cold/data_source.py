@@ -92,7 +92,8 @@ class StoreReader(FilterTaker):
             skips_damage=self._options.skips_damage,
         )
         for chunk in scan.chunks():
-            yield from slices_of(rows.batch(chunk, scan.pass_over))
+            for batch in rows.batches(chunk, scan.pass_over):
+                yield from slices_of(batch)
         if scan.damaged_bytes or scan.damaged_records:
             log.warning(
                 "%s: passed over %d bytes without records and %d damaged messages",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from apogeemq.protocol.record import Record, is_intact
 from apogeemq.spark.cold.chunks import Chunk
 from apogeemq.spark.cold.wanted import NEVER_IN_QUEUE, Wanted
 from apogeemq.spark.reading.binary_fields import Indices, fields_of
+from apogeemq.spark.reading.merged_batches import merged_batches
 from apogeemq.spark.reading.property_table import PropertyTable
 from apogeemq.spark.reading.record_heads import Mask, RecordHeads
 from apogeemq.spark.reading.single_rows import RecordPlace, Row, batch_of_rows, single_rows
@@ -34,7 +35,7 @@ class LogRows:
         self._needs_table = not FROM_PROPERTIES.isdisjoint(schema.names)
         self._is_taken: dict[bytes, bool] = {}  # by topic
 
-    def batch(self, chunk: Chunk, pass_over: Callable[[int], None]) -> pa.RecordBatch:
+    def batches(self, chunk: Chunk, pass_over: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         """In the order of the log. `pass_over` is told the physical offsets of messages that are damaged."""
         is_wanted, others = self._is_wanted(chunk), {n: one for n, one in chunk.others.items() if self._takes(one)}
         for number in self._damaged(chunk, np.flatnonzero(is_wanted), others):
@@ -43,7 +44,7 @@ class LogRows:
             others.pop(number, None)
         numbers = np.flatnonzero(is_wanted)
         if not len(numbers) and not others:
-            return batch_of_rows((), self._schema)
+            return
         heads = chunk.heads if len(numbers) == len(chunk) else chunk.heads.only(numbers)
         singles, table = list(others), None
         if self._needs_table:
@@ -52,12 +53,7 @@ class LogRows:
                 singles += np.delete(numbers, kept).tolist()
                 heads, numbers = heads.only(kept), numbers[kept]
         usual = self._batch_of_usual(heads, table)
-        if not singles:
-            return usual
-        rows = _single_rows(chunk, sorted(singles))
-        single = self._with_broker(batch_of_rows(rows, self._schema))
-        order = np.argsort(np.concatenate((numbers, [row.number for row in rows])), kind="stable")
-        return pa.concat_batches((usual, single)).take(pa.array(order))
+        yield from merged_batches(usual, numbers, _single_rows(chunk, sorted(singles)), self._batch_of_singles)
 
     def _damaged(self, chunk: Chunk, usual: Indices, others: Mapping[int, Record]) -> list[int]:
         """Those with a topic that cannot be, wanted or not, and of the wanted those with another body."""
@@ -114,6 +110,9 @@ class LogRows:
         columns = [of_queue[name]() if name in of_queue else others.column(name) for name in self._schema.names]
         return self._with_broker(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
+    def _batch_of_singles(self, rows: Sequence[Row]) -> pa.RecordBatch:
+        return self._with_broker(batch_of_rows(rows, self._schema))
+
     def _with_broker(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         place = self._schema.get_field_index("broker")
         if place < 0:
@@ -122,10 +121,11 @@ class LogRows:
         return batch.set_column(place, self._schema.field(place), pa.repeat(text, batch.num_rows))
 
 
-def _single_rows(chunk: Chunk, numbers: Sequence[int]) -> list[Row]:
-    places: list[RecordPlace] = []
-    for number in numbers:
-        record = chunk.record(number)
-        span = OffsetRange(record.topic.decode(errors="replace"), "", record.queue_id, *_EVERY_OFFSET)
-        places.append(RecordPlace(number, span, chunk.position_of(number)))
-    return single_rows(chunk.data, places)
+def _single_rows(chunk: Chunk, numbers: Sequence[int]) -> Iterator[Row]:
+    return single_rows(chunk.data, (_place(chunk, number) for number in numbers))
+
+
+def _place(chunk: Chunk, number: int) -> RecordPlace:
+    record = chunk.record(number)
+    span = OffsetRange(record.topic.decode(errors="replace"), "", record.queue_id, *_EVERY_OFFSET)
+    return RecordPlace(number, span, chunk.position_of(number))

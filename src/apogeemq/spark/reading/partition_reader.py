@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from apogeemq.spark.connection import Connection
 from apogeemq.spark.reading.chunks import Chunk, ChunkFeed
 from apogeemq.spark.reading.direct_pulls import DirectPulls
 from apogeemq.spark.reading.pulling import SlotPuller
-from apogeemq.spark.reading.record_batches import Decoded, decode
+from apogeemq.spark.reading.record_batches import decode
 from apogeemq.spark.reading.slices import slices_of
 from apogeemq.spark.reading.slots import PullSizes
 from apogeemq.spark.source.data_loss import LossRule
@@ -41,13 +41,15 @@ def read_ranges(
     settle_worker()
     rule = LossRule(fails_on_data_loss)
     tags = subscription_of("", wanted.tags).tags_set or None
+
+    def tell_missing(gap: OffsetRange) -> None:
+        rule.report(DataLost(*gap, "the broker passed over them"))
+
     for chunk in _chunks(cluster_of(connection, group), ranges, wanted):
         for loss in chunk.losses:
             rule.report(loss)
-        decoded = _decoded(chunk, schema, tags, finds_missing=wanted.is_everything)
-        for gap in decoded.missing:
-            rule.report(DataLost(*gap, "the broker passed over them"))
-        yield from slices_of(decoded.batch)
+        for batch in _decoded(chunk, schema, tags, tell_missing if wanted.is_everything else None):
+            yield from slices_of(batch)
 
 
 def _chunks(cluster: Cluster, ranges: Sequence[OffsetRange], wanted: MessageFilter) -> Iterator[Chunk]:
@@ -71,9 +73,11 @@ def _chunks(cluster: Cluster, ranges: Sequence[OffsetRange], wanted: MessageFilt
             background.begin(feed.stop)
 
 
-def _decoded(chunk: Chunk, schema: Any, tags: frozenset[str] | None, *, finds_missing: bool) -> Decoded:
+def _decoded(
+    chunk: Chunk, schema: Any, tags: frozenset[str] | None, tell_missing: Callable[[OffsetRange], None] | None
+) -> Iterator[Any]:
     try:
-        return decode(chunk.pulls, schema, tags, finds_missing=finds_missing)
+        yield from decode(chunk.pulls, schema, tags, tell_missing=tell_missing)
     except ProtocolError as error:
         spans = "; ".join(f"{pull.span}" for pull in chunk.pulls[:3])
         error.add_note(f"among the records of {spans}{' …' if len(chunk.pulls) > 3 else ''}")

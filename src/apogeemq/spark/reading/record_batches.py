@@ -1,4 +1,4 @@
-"""From the records of pulls to one Arrow batch, without an object for each of them.
+"""From the records of pulls to Arrow batches, without an object for each of them.
 
 Records that are not of the usual layout are read one by one and put back in their places; so are all when they are
 few. Pure.
@@ -6,7 +6,8 @@ few. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from apogeemq.errors import ProtocolError
-from apogeemq.spark.reading.binary_fields import Indices, indices
+from apogeemq.spark.reading.binary_fields import Indices
+from apogeemq.spark.reading.merged_batches import merged_batches
 from apogeemq.spark.reading.property_table import PropertyTable
 from apogeemq.spark.reading.record_heads import RecordHeads, read_heads, record_positions
 from apogeemq.spark.reading.single_rows import UNUSUAL_FLAGS, RecordPlace, Row, batch_of_rows, single_rows
@@ -31,31 +33,44 @@ class Pulled(NamedTuple):
     answers: Sequence[bytes | memoryview]
 
 
-class Decoded(NamedTuple):
-    """`missing` are offsets of the spans that no record has; looked for only when that was asked."""
-
-    batch: Any
-    missing: list[OffsetRange]
-
-
 def decode(
-    pulls: Sequence[Pulled], schema: Any, tags: frozenset[str] | None = None, *, finds_missing: bool = False
-) -> Decoded:
-    """A batch with the columns of a schema, in the order of the records; with `tags`, of those messages that have one
-    of them. Raises ProtocolError for anything but whole records."""
+    pulls: Sequence[Pulled],
+    schema: Any,
+    tags: frozenset[str] | None = None,
+    *,
+    tell_missing: Callable[[OffsetRange], None] | None = None,
+) -> Iterator[Any]:
+    """Batches with the columns of a schema, in the order of the records: one, unless some are to be read one by one.
+
+    With `tags`, of those messages that have one of them. After the last, `tell_missing` is told offsets of the spans
+    that no record has. Raises ProtocolError for anything but whole records.
+    """
     chunk = _Chunk(pulls)
     usual = chunk.usual(needs_table=tags is not None or not FROM_PROPERTIES.isdisjoint(schema.names))
-    rows = chunk.single_rows_except(usual.numbers)
-    missing = chunk.missing(usual, rows) if finds_missing else []
     batch, numbers = chunk.batch_of_usual(usual, schema, tags)
-    wanted_rows = rows if tags is None else [row for row in rows if row.tags in tags]
-    if not wanted_rows:
-        return Decoded(batch, missing)
-    single = batch_of_rows(wanted_rows, schema)
-    if not len(numbers):
-        return Decoded(single, missing)
-    order = np.argsort(np.concatenate((numbers, [row.number for row in wanted_rows])), kind="stable")
-    return Decoded(pa.concat_batches((batch, single)).take(indices(order)), missing)
+    rows, singles = chunk.single_rows_except(usual.numbers), _Singles()
+    if tell_missing is not None:
+        rows = singles.noted(rows)
+    if tags is not None:
+        rows = (row for row in rows if row.tags in tags)
+    yield from merged_batches(batch, numbers, rows, partial(batch_of_rows, schema=schema))
+    if tell_missing is not None:
+        for gap in chunk.missing(usual, singles):
+            tell_missing(gap)
+
+
+class _Singles:
+    """Which records were read one by one, and the offsets of their messages."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.offsets: list[int] = []
+
+    def noted(self, rows: Iterable[Row]) -> Iterator[Row]:
+        for row in rows:
+            self.numbers.append(row.number)
+            self.offsets.append(row.record.queue_offset)
+            yield row
 
 
 class _Usual(NamedTuple):
@@ -108,14 +123,14 @@ class _Chunk:
             heads, numbers = heads.only(kept), numbers[kept]
         return _Usual(numbers, heads, table)
 
-    def single_rows_except(self, numbers: Indices) -> list[Row]:
+    def single_rows_except(self, numbers: Indices) -> Iterator[Row]:
         is_single = ~self._is_outside
         is_single[numbers] = False
         places = (
             RecordPlace(number, self._pulls[self._pull_of[number]].span, int(self._positions[number]))
             for number in np.flatnonzero(is_single).tolist()
         )
-        return single_rows(bytes(self._data), places) if is_single.any() else []
+        return single_rows(bytes(self._data), places) if is_single.any() else iter(())
 
     def batch_of_usual(self, usual: _Usual, schema: Any, tags: frozenset[str] | None) -> tuple[Any, Indices]:
         """The rows with these tags, and the numbers of their records."""
@@ -130,15 +145,14 @@ class _Chunk:
                 batch, numbers = batch.filter(has_one), numbers[has_one.to_numpy(zero_copy_only=False)]
         return batch, numbers
 
-    def missing(self, usual: _Usual, rows: Sequence[Row]) -> list[OffsetRange]:
+    def missing(self, usual: _Usual, singles: _Singles) -> list[OffsetRange]:
         """Offsets of the spans that none of these has."""
         offsets = usual.heads.int64("queue_offset") if usual.heads is not None else usual.numbers
         spans = [pull.span for pull in self._pulls]
-        if not rows and np.array_equal(offsets, _all_of(spans)):
+        if not singles.numbers and np.array_equal(offsets, _all_of(spans)):
             return []
-        offsets = np.concatenate((offsets, np.array([row.record.queue_offset for row in rows], np.int64)))
-        numbers = np.concatenate((usual.numbers, np.array([row.number for row in rows], np.int64)))
-        pull_of = self._pull_of[numbers]
+        offsets = np.concatenate((offsets, np.array(singles.offsets, np.int64)))
+        pull_of = self._pull_of[np.concatenate((usual.numbers, np.array(singles.numbers, np.int64)))]
         return [gap for index, span in enumerate(spans) for gap in _gaps(span, offsets[pull_of == index])]
 
 

@@ -1,13 +1,14 @@
 """Records one by one, into lists: for few of them, and for those that are not of the usual layout.
 
 A compressed body is unpacked, and the system flag says so no longer; one that is not what its flag says is given as it
-is, with the flag, and stops nobody. A record that holds a batch becomes the rows of its messages. Pure.
+is, with the flag, and stops nobody. A record that holds a batch becomes the rows of its messages. Each is read when it
+is asked for. Pure.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
@@ -28,6 +29,7 @@ from apogeemq.transport.addresses import format_address
 
 _BATCH: Final = INNER_BATCH | NEED_UNWRAP
 _PORT_SIZE: Final = 4
+_OBJECTS_SIZE: Final = 1024  # of a row's own objects, about
 
 # What only this module reads.
 UNUSUAL_FLAGS: Final = COMPRESSED | _BATCH
@@ -42,6 +44,11 @@ class Row:
         self.number = number
         self.span = span
         self.record = record
+
+    @property
+    def size(self) -> int:
+        """In memory, about."""
+        return len(self.record.body) + len(self.record.properties) + _OBJECTS_SIZE
 
     @cached_property
     def properties(self) -> dict[str, str]:
@@ -67,15 +74,13 @@ class RecordPlace(NamedTuple):
     position: int
 
 
-def single_rows(data: bytes, places: Iterable[RecordPlace]) -> list[Row]:
+def single_rows(data: bytes, places: Iterable[RecordPlace]) -> Iterator[Row]:
     """The messages of these records that are within their span. ProtocolError for anything but whole records."""
-    rows: list[Row] = []
     for number, span, position in places:
         record = _unpacked(decode_record(data, position))
         for one in _messages(record):
             if span.start <= one.queue_offset < span.end:
-                rows.append(Row(number, span, one))
-    return rows
+                yield Row(number, span, one)
 
 
 def _unpacked(record: Record) -> Record:

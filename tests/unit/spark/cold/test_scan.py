@@ -12,6 +12,7 @@ from apogeemq.errors import ConfigError, StorageFailed
 from apogeemq.model.flags import BORN_HOST_IPV6, COMPRESSED, TRANSACTION_COMMIT, TRANSACTION_PREPARED
 from apogeemq.model.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from apogeemq.protocol.batch import encode_batch
+from apogeemq.spark.reading import merged_batches
 from apogeemq.spark.reading.record_batches import FEW_RECORDS
 from tests.unit.spark.cold.conftest import BORN_MS, STORED_MS, Filled, numbers, reader_of, scan
 
@@ -94,6 +95,23 @@ def test_records_of_every_layout_come_in_their_place(filled: Filled) -> None:
     assert (packed["topic"], packed["body"], packed["sys_flag"]) == ("Packed", text, 0)
     assert (long["topic"], long["queue_offset"]) == ("%RETRY%" + "long" * 40, 0)
     assert (far["topic"], far["born_host"], far["store_timestamp"]) == ("Far", "[::1]:80", moment(STORED_MS + 3))
+
+
+def test_what_unpacks_to_much_comes_in_several_batches_and_in_order(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merged_batches, "BYTES", 20_000)
+    for number in range(20):
+        body = b"%d." % number + b"x" * 10_000
+        is_packed = number % 3 == 1
+        filled.put("T", number, body=zlib.compress(body) if is_packed else body, system_flag=COMPRESSED * is_packed)
+    reader = reader_of(filled.root, brokerName="broker-a")
+    (partition,) = reader.partitions()
+    batches = list(reader.read(partition))
+    assert len(batches) > 3
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert numbers(rows) == list(range(20))
+    assert {(row["broker"], len(row["body"]) > 9999) for row in rows} == {("broker-a", True)}
 
 
 def test_properties_of_any_kind_are_read(filled: Filled) -> None:

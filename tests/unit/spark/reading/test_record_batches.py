@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
@@ -20,6 +21,7 @@ from apogeemq.protocol.record import MAGIC_V1
 from apogeemq.spark.reading import property_table, record_batches, record_heads
 from apogeemq.spark.reading.record_batches import FEW_RECORDS, Pulled, decode
 from apogeemq.spark.source.columns import ALL_COLUMNS
+from apogeemq.spark.source.ranges import OffsetRange
 from apogeemq.spark.source.schema import arrow_schema, spark_schema
 from tests.unit.spark.reading.stored import BATCH, Stored, rows_in, rows_of, span, stored_from
 
@@ -39,12 +41,22 @@ def all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_batches, "FEW_RECORDS", 0)
 
 
+def one_batch(pulls: Sequence[Pulled], schema: Any, tags: frozenset[str] | None = None, **more: Any) -> Any:
+    return pa.concat_batches(list(decode(pulls, schema, tags, **more)))
+
+
+def missing_of(*pulls: Pulled) -> list[OffsetRange]:
+    missing: list[OffsetRange] = []
+    one_batch(pulls, SCHEMA, tell_missing=missing.append)
+    return missing
+
+
 def decoded(*pulls: Pulled, **more: Any) -> list[dict[str, Any]]:
     """With all properties. Without being told to, those are left out that say nothing new, and nothing else."""
-    batch = decode(pulls, WITH_ALL_PROPERTIES, **more).batch
+    batch = one_batch(pulls, WITH_ALL_PROPERTIES, **more)
     assert batch.schema.equals(SCHEMA)
     rows = rows_in(batch)
-    assert rows_in(decode(pulls, SCHEMA, **more).batch) == [
+    assert rows_in(one_batch(pulls, SCHEMA, **more)) == [
         {**row, "properties": new_in(row["properties"])} for row in rows
     ]
     return rows
@@ -132,7 +144,7 @@ def test_what_was_lent_is_not_kept(stored: list[Stored]) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(record_batches, "FEW_RECORDS", few)
             wanted = expected(pull)
-            batch = decode([pull], WITH_ALL_PROPERTIES).batch
+            batch = one_batch([pull], WITH_ALL_PROPERTIES)
             kept, data[:] = bytes(data), bytes(len(data))
             assert rows_in(batch) == wanted
             data[:] = kept
@@ -319,13 +331,13 @@ def test_an_error_says_where_it_is(spoil: Any, said: str) -> None:
     data = stored_from(0, [Stored(properties=b"", body=bytes(28))] * 3)
     assert len(data) == 360
     with pytest.raises(ProtocolError, match=said):
-        decode([Pulled(span(0, 3), [spoil(data)])], SCHEMA)
+        one_batch([Pulled(span(0, 3), [spoil(data)])], SCHEMA)
 
 
 def test_answers_that_end_within_a_record_are_refused() -> None:
     data = stored_from(0, [Stored()] * 2)
     with pytest.raises(ProtocolError, match="ends within a record"):
-        decode([Pulled(span(0, 1), [data[:100]]), Pulled(span(1, 2), [data[100:]])], SCHEMA)
+        one_batch([Pulled(span(0, 1), [data[:100]]), Pulled(span(1, 2), [data[100:]])], SCHEMA)
 
 
 # -- rows ----------------------------------------------------------------------------------------------------
@@ -421,7 +433,7 @@ def test_the_tags_themselves_are_compared() -> None:
     rows = decoded(one_pull(*tagged, Stored(properties=b"")), tags=frozenset(("Aa", "C")))
     assert [(row["queue_offset"], row["tags"]) for row in rows] == [(0, "Aa"), (2, "C"), (3, "Aa")]
     schema = arrow_schema(spark_schema(("queue_offset",)))
-    assert decode([one_pull(*tagged)], schema, frozenset(("BB",))).batch.to_pylist() == [{"queue_offset": 1}]
+    assert one_batch([one_pull(*tagged)], schema, frozenset(("BB",))).to_pylist() == [{"queue_offset": 1}]
 
 
 @pytest.mark.usefixtures("any_number")
@@ -429,7 +441,7 @@ def test_the_tags_themselves_are_compared() -> None:
 def test_each_column_alone(column: str) -> None:
     pull = one_pull(*[Stored(b"%d" % number) for number in range(4)])
     schema = arrow_schema(spark_schema((column,)), all_properties=True)
-    batch = decode([pull], schema).batch
+    batch = one_batch([pull], schema)
     assert batch.schema.equals(schema)
     assert rows_in(batch) == [{column: row[column]} for row in expected(pull)]
 
@@ -437,7 +449,7 @@ def test_each_column_alone(column: str) -> None:
 @pytest.mark.usefixtures("any_number")
 def test_nothing_is_an_empty_batch() -> None:
     for pulls in ([], [Pulled(span(0, 5), [])], [Pulled(span(0, 5), [b""])]):
-        batch = decode(pulls, SCHEMA).batch
+        batch = one_batch(pulls, SCHEMA)
         assert (batch.num_rows, batch.schema.equals(SCHEMA)) == (0, True)
 
 
@@ -459,20 +471,20 @@ def test_more_names_of_properties_than_a_table_holds(monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("any_number")
 def test_offsets_that_no_record_has() -> None:
     whole = one_pull(*[Stored()] * 5, first=5)
-    assert decode([whole], SCHEMA, finds_missing=True).missing == []
+    assert missing_of(whole) == []
     holes = Pulled(span(0, 9, 1), [Stored().at(2) + Stored().at(3) + Stored().at(6)])
-    missing = decode([whole, holes], SCHEMA, finds_missing=True).missing
-    assert missing == [span(0, 2, 1), span(4, 6, 1), span(7, 9, 1)]
+    assert missing_of(whole, holes) == [span(0, 2, 1), span(4, 6, 1), span(7, 9, 1)]
 
 
 @pytest.mark.usefixtures("any_number")
 def test_messages_of_a_batch_are_not_missing() -> None:
     batch = Stored(encode_batch([(0, b"x", b"")] * 3), system_flag=BATCH)
     pull = Pulled(span(1, 5), [batch.at(0) + Stored().at(3) + Stored().at(4)])
-    assert decode([pull], SCHEMA, finds_missing=True).missing == []
+    assert missing_of(pull) == []
 
 
 @pytest.mark.usefixtures("any_number")
 def test_what_has_other_tags_is_not_missing() -> None:
-    decoded = decode([one_pull(Stored(), Stored())], SCHEMA, frozenset(("other",)), finds_missing=True)
-    assert (decoded.batch.num_rows, decoded.missing) == (0, [])
+    missing: list[OffsetRange] = []
+    batch = one_batch([one_pull(Stored(), Stored())], SCHEMA, frozenset(("other",)), tell_missing=missing.append)
+    assert (batch.num_rows, missing) == (0, [])
