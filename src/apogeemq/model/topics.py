@@ -72,6 +72,7 @@ MULTI_TAG: Final = "MULTI_TAG"
 FILTER_TYPES: Final = (SINGLE_TAG, MULTI_TAG)
 
 _ALLOWED: Final = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
+_find_control: Final = re.compile(r"[\x00-\x1f\x7f]").search
 
 
 class TopicConfig(msgspec.Struct, rename="camel"):
@@ -98,7 +99,7 @@ def topic_problem(topic: str | None) -> str | None:
         return "The specified topic is blank."
     if not has_allowed_characters(topic):
         return f"The specified topic: {topic}, contains illegal characters, allowing only {ALLOWED_CHARACTERS}"
-    if topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
+    if is_of_group(topic):
         if len(topic) > MAX_GROUP_TOPIC_LENGTH:
             return (
                 f"The specified topic is DLQ or Retry topic: {topic}, "
@@ -107,6 +108,17 @@ def topic_problem(topic: str | None) -> str | None:
     elif len(topic) > MAX_TOPIC_LENGTH:
         return f"The specified topic: {topic}, is longer than topic max length: {MAX_TOPIC_LENGTH}"
     return None
+
+
+def could_be_stored(topic: str) -> bool:
+    """Whether a broker may have messages of a topic of this name. Brokers make names of their own, of characters that
+    nobody else may use: Apache's keep a message that was popped to be tried again in `%RETRY%group+topic`."""
+    return bool(topic.strip()) and len(topic) <= MAX_GROUP_TOPIC_LENGTH and _find_control(topic) is None
+
+
+def is_of_group(topic: str) -> bool:
+    """Retries and dead letters."""
+    return topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
 
 
 def has_allowed_characters(name: str) -> bool:

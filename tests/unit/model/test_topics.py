@@ -8,6 +8,7 @@ from apogeemq.model.topics import (
     MAX_GROUP_TOPIC_LENGTH,
     MAX_TOPIC_LENGTH,
     TopicConfig,
+    could_be_stored,
     dead_letter_topic,
     described,
     is_system_topic,
@@ -56,6 +57,13 @@ def test_names_that_are_too_long() -> None:
         assert topic_problem(name) == (
             f"The specified topic is DLQ or Retry topic: {name}, and it's longer than topic max length: 255"
         )
+
+
+def test_names_that_brokers_may_have_stored() -> None:
+    for name in ("T", "%RETRY%group+topic", "é", "a b", "t" * MAX_GROUP_TOPIC_LENGTH):
+        assert could_be_stored(name), name
+    for name in ("", " ", "T\0", "T\n", "T\x7f", "t" * (MAX_GROUP_TOPIC_LENGTH + 1)):
+        assert not could_be_stored(name), name
 
 
 def test_topics_of_groups() -> None:

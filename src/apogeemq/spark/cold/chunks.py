@@ -11,7 +11,7 @@ import pyarrow as pa
 from isal.isal_zlib import crc32
 
 from apogeemq.errors import ProtocolError
-from apogeemq.model.topics import topic_problem
+from apogeemq.model.topics import could_be_stored
 from apogeemq.protocol.record import CRC_MASK, Record, decode_record, is_intact
 from apogeemq.spark.reading.binary_fields import Indices, fields_of
 from apogeemq.spark.reading.record_heads import MIN_RECORD_SIZE, Mask, Positions, chased, read_heads
@@ -108,7 +108,10 @@ class Chunk:
 
 
 def _can_be_topic(topic: bytes) -> bool:
-    return topic_problem(topic.decode(errors="replace")) is None
+    try:
+        return could_be_stored(topic.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 def _positions(data: bytes) -> Positions:

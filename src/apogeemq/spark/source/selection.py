@@ -10,7 +10,7 @@ import msgspec
 
 from apogeemq.errors import ConfigError
 from apogeemq.model.queues import MessageQueue
-from apogeemq.model.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, is_system_topic, topic_problem
+from apogeemq.model.topics import could_be_stored, is_of_group, is_system_topic, topic_problem
 from apogeemq.spark.options import OptionReader, wrong
 
 _WAYS: Final = ("subscribe", "subscribePattern", "assign")
@@ -51,8 +51,7 @@ class Selection(msgspec.Struct, frozen=True):
 
     def _is_left_out(self, topic: str) -> bool:
         """A pattern for everything does not mean the system's topics; retries and dead letters where it says so."""
-        is_of_group = topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
-        return is_system_topic(topic) or (is_of_group and "%" not in self.pattern)
+        return is_system_topic(topic) or (is_of_group(topic) and "%" not in self.pattern)
 
 
 def _checked_pattern(pattern: str) -> str:
@@ -65,7 +64,8 @@ def _checked_pattern(pattern: str) -> str:
 
 def _checked_topics(option: str, topics: tuple[str, ...]) -> tuple[str, ...]:
     for topic in topics:
-        if problem := topic_problem(topic):
+        is_made_by_brokers = is_of_group(topic) and could_be_stored(topic)
+        if not is_made_by_brokers and (problem := topic_problem(topic)):
             raise wrong(option, topic, f"the name of a topic ({problem})")
     return topics
 

@@ -144,13 +144,25 @@ def test_a_body_that_is_not_what_was_stored_is_damage(full: Filled, caplog: pyte
     assert len(scan(full.root, includeBody=False)) == COUNT  # nobody looks at it
 
 
-def test_a_topic_that_cannot_be_is_damage(full: Filled) -> None:
+@pytest.mark.parametrize("topic", [b"Or\x00ers", b"Or\x1bers", b"Or\xffers", b"      "])
+def test_a_topic_that_cannot_be_is_damage(full: Filled, topic: bytes) -> None:
     path = full.log_file(0)
     data, offset = path.read_bytes(), offsets_of(path)[5]
-    overwrite(path, data.index(b"Orders", offset), b"Or\x00ers")
+    overwrite(path, data.index(b"Orders", offset), topic)
     with pytest.raises(StorageFailed, match=f"the message at offset {offset} is not what was stored"):
         scan(full.root)
     assert len(scan(full.root, onCorrupt="skip")) == COUNT - 1
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_topics_that_brokers_name_are_no_damage(filled: Filled, is_last: bool) -> None:
+    """Nobody else may give such names; at the end of a log they do not mean that the record is torn."""
+    filled.put("%RETRY%billing+orders", 0)
+    filled.put("%RETRY%billing+commandes-reçues", 1)
+    if not is_last:
+        filled.fill("orders", 3)
+    assert len(scan(filled.root)) == (2 if is_last else 5)
+    assert len(scan(filled.root, topics="%RETRY%billing+orders")) == 1
 
 
 def test_a_record_elsewhere_than_it_says_is_damage(full: Filled) -> None:

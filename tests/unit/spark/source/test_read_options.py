@@ -56,6 +56,13 @@ def test_topics_by_name() -> None:
     assert not found.takes(MessageQueue("b", 7, "order"))
 
 
+def test_topics_that_only_brokers_name() -> None:
+    """Such as those of messages that were popped and are tried again."""
+    names = ("%RETRY%billing+orders", "%DLQ%billing+orders")
+    assert selection(subscribe=",".join(names)).topics == names
+    assert selection(assign='{"%RETRY%billing+orders": {"b": [0]}}').topics == names[:1]
+
+
 def test_topics_by_pattern() -> None:
     found = selection(subscribePattern="orders.*|TBW102")
     assert found.chosen_topics(("TBW102", "orders-2", "orders", "my-orders")) == ("orders", "orders-2")
@@ -84,6 +91,8 @@ def test_queues_by_number() -> None:
         ({"subscribe": "a", "subscribePattern": "b"}, "subscribe and subscribePattern exclude each other"),
         ({"subscribe": "a", "assign": "{}"}, "subscribe and assign exclude each other"),
         ({"subscribe": "a b"}, "option subscribe is 'a b': expected the name of a topic"),
+        ({"subscribe": "a+b"}, "contains illegal characters"),
+        ({"subscribe": "%RETRY%a\x01b"}, "contains illegal characters"),
         ({"subscribe": "x" * 128}, "longer than topic max length"),
         ({"subscribePattern": "("}, "option subscribePattern .* a regular expression"),
         ({"assign": "[]"}, "option assign"),
