@@ -72,6 +72,11 @@ class TopicQueries(BlockingClient):
         """What the master of a queue says of itself, in its own words (Apache's runtime info)."""
         return self._call(self._asked.broker_figures, queue)
 
+    def topic_attributes(self, queue: MessageQueue) -> dict[str, str]:
+        """Those that the master of a queue has of its topic, such as `cleanup.policy`; most topics have none. Raises
+        RemoteRefused where the broker is too old to tell."""
+        return self._call(self._asked.topic_attributes, queue)
+
     def view_message(self, topic: str, message_id: str) -> ReceivedMessage | None:
         """By the id its producer gave it or by the one that says where it is stored; None when there is none."""
         return self._call(self._asked.view_message, topic, message_id)

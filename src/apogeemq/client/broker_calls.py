@@ -62,6 +62,10 @@ class _Figures(msgspec.Struct):
     table: dict[str, str] = {}
 
 
+class _TopicAttributes(msgspec.Struct):
+    attributes: dict[str, str] | None = None
+
+
 class _LockedQueues(msgspec.Struct):
     lockOKMQSet: list[MessageQueue] | None = None
 
@@ -244,6 +248,10 @@ class BrokerCalls:
         """What a broker says of itself, in its own words."""
         answer = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
         return javajson.loads(answer.body, _Figures).table
+
+    async def topic_attributes(self, address: str, topic: str) -> dict[str, str]:
+        answer = await self._ask(address, RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
+        return javajson.loads(answer.body, _TopicAttributes).attributes or {}
 
     # -- the group -------------------------------------------------------------------------------------------
 

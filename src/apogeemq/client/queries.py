@@ -162,6 +162,12 @@ class TopicQueries:
         """What the master of a queue says of itself, in its own words (Apache's runtime info)."""
         return await self._running.calls.runtime_info(await self._master(self._own(queue)))
 
+    async def topic_attributes(self, queue: MessageQueue) -> dict[str, str]:
+        """Those that the master of a queue has of its topic, such as `cleanup.policy`; most topics have none. Raises
+        RemoteRefused where the broker is too old to tell."""
+        own = self._own(queue)
+        return await self._running.calls.topic_attributes(await self._master(own), own.topic)
+
     def _own(self, queue: MessageQueue) -> MessageQueue:
         namespace = self._client.namespace
         if not namespace:

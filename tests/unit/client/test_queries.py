@@ -316,6 +316,16 @@ async def test_only_while_running() -> None:
 
 
 @in_loop
+async def test_attributes_of_a_topic(tmp_path: Path) -> None:
+    async with asking(tmp_path) as (it, producer):
+        await producer.create_topic("T", attributes={"cleanup.policy": "COMPACTION"})
+        queue = MessageQueue("broker-a", 0, "T")
+        assert await producer.topic_attributes(queue) == {"cleanup.policy": "COMPACTION"}
+        await it.make_topic("U")
+        assert await producer.topic_attributes(MessageQueue("broker-a", 0, "U")) == {}
+
+
+@in_loop
 async def test_a_broker_says_how_it_is(tmp_path: Path) -> None:
     async with asking(tmp_path) as (it, producer):
         await it.make_topic("T")
