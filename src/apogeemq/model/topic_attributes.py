@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+CLEANUP_POLICY: Final = "cleanup.policy"
+COMPACTION: Final = "COMPACTION"  # of the messages with one key only the last is kept
 MESSAGE_TYPE: Final = "message.type"
 MIXED: Final = "MIXED"
 SET_SIGN: Final = "+"
@@ -33,7 +35,7 @@ class _Attribute(NamedTuple):
 
 _ATTRIBUTES: Final = {
     "queue.type": _Attribute(False, ("SimpleCQ", "BatchCQ")),
-    "cleanup.policy": _Attribute(False, ("DELETE", "COMPACTION")),
+    CLEANUP_POLICY: _Attribute(False, ("DELETE", COMPACTION)),
     MESSAGE_TYPE: _Attribute(True, _MESSAGE_TYPES),
     "reserve.time": _Attribute(True, None),
     "lite.topic.expiration": _Attribute(True, None),

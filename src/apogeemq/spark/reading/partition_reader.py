@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from apogeemq.blocking.background import background_loop
-from apogeemq.errors import ApogeeError, DataLost, ProtocolError
+from apogeemq.errors import ApogeeError, ProtocolError
 from apogeemq.filter.subscriptions import subscription_of
 from apogeemq.spark.cluster import Cluster, cluster_of
 from apogeemq.spark.connection import Connection
 from apogeemq.spark.reading.chunks import Chunk, ChunkFeed
 from apogeemq.spark.reading.direct_pulls import DirectPulls
+from apogeemq.spark.reading.losses import Losses
 from apogeemq.spark.reading.pulling import SlotPuller
 from apogeemq.spark.reading.record_batches import decode
 from apogeemq.spark.reading.slices import slices_of
@@ -39,16 +40,14 @@ def read_ranges(
     Raises DataLost, unless told to go on; ApogeeError when a broker does not answer, for all attempts.
     """
     settle_worker()
-    rule = LossRule(fails_on_data_loss)
+    cluster = cluster_of(connection, group)
+    losses = Losses(cluster, LossRule(fails_on_data_loss))
     tags = subscription_of("", wanted.tags).tags_set or None
-
-    def tell_missing(gap: OffsetRange) -> None:
-        rule.report(DataLost(*gap, "the broker passed over them"))
-
-    for chunk in _chunks(cluster_of(connection, group), ranges, wanted):
+    tell_missing = losses.report_missing if wanted.is_everything else None
+    for chunk in _chunks(cluster, ranges, wanted):
         for loss in chunk.losses:
-            rule.report(loss)
-        for batch in _decoded(chunk, schema, tags, tell_missing if wanted.is_everything else None):
+            losses.report(loss)
+        for batch in _decoded(chunk, schema, tags, tell_missing):
             yield from slices_of(batch)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from apogeemq.client import PullStatus, RawPullResult
 from apogeemq.errors import ApogeeError, ProtocolError
+
+PASSED_OVER: Final = "the broker passed over them"
 
 
 class Outcome(NamedTuple):
@@ -35,7 +37,7 @@ def outcome_of(offset: int, answer: RawPullResult, *, is_filtered: bool) -> Outc
             raise ProtocolError(f"a pull at {offset} brought messages and the word to go on at {following}")
         return Outcome(following)
     if status is PullStatus.NO_MATCHED_MSG and has_moved:
-        return Outcome(following, "" if is_filtered else "the broker passed over them")
+        return Outcome(following, "" if is_filtered else PASSED_OVER)
     if status is PullStatus.OFFSET_ILLEGAL and offset < answer.min_offset:
         return Outcome(answer.min_offset, f"they have expired; the oldest that is left is {answer.min_offset}")
     if offset >= answer.max_offset:

@@ -90,6 +90,14 @@ def expire(where: Cluster, queue_id: int, before: int) -> None:
     queue.correct_min_offset(entry[0])
 
 
+def blank_out(where: Cluster, start: int, end: int) -> None:
+    """A hole in the first queue."""
+    queue = where.state.store.queue("T", 0)
+    first, last = queue.entry(start), queue.entry(end)
+    assert first is not None and last is not None
+    queue.blank_out(first[0], last[0])
+
+
 # -- rows ----------------------------------------------------------------------------------------------------
 
 
@@ -261,15 +269,23 @@ async def test_a_range_of_which_nothing_is_left(tmp_path: Path) -> None:
 async def test_holes_within_an_answer_are_seen(tmp_path: Path) -> None:
     async with cluster(tmp_path) as it:
         await fill(it, "T", 50, queues=1)
-        queue = it.state.store.queue("T", 0)
-        first, last = queue.entry(20), queue.entry(25)
-        assert first is not None and last is not None
-        queue.blank_out(first[0], last[0])
+        blank_out(it, 20, 25)
         with pytest.raises(DataLost) as lost:
             await read(it, of_queue(0, 0, 50))
         assert (lost.value.start, lost.value.end) == (20, 25)
         rows = await read(it, of_queue(0, 0, 50), fails=False)
         assert rows == [*expected(0, 0, 20, 1), *expected(0, 25, 50, 1)]
+
+
+@in_loop
+async def test_holes_of_a_compacted_topic_are_no_loss(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 50, queues=1)
+        blank_out(it, 20, 25)
+        compacted = msgspec.structs.replace(it.state.topics.topics["T"], attributes={"cleanup.policy": "COMPACTION"})
+        it.state.topics.put(compacted, it.state.now_ms())
+        assert await read(it, of_queue(0, 0, 50)) == [*expected(0, 0, 20, 1), *expected(0, 25, 50, 1)]
+        assert "lost" not in caplog.text
 
 
 @in_loop
