@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from apogeemq.errors import ConfigError, StorageFailed
-from apogeemq.spark.cold.planning import LogFile
+from apogeemq.spark.cold.planning import LogFile, joined
 
 LOG_FOLDER: Final = "commitlog"
 INDEX_FOLDER: Final = "index"
@@ -43,7 +43,7 @@ def absolute(location: str) -> str:
 
 def log_files(path: str, log_paths: Sequence[str]) -> list[LogFile]:
     """Those of the log in the order of their offsets, none of them empty. StorageFailed when there is no folder."""
-    folders = log_paths or (_join(path, LOG_FOLDER),)
+    folders = log_paths or (joined(path, LOG_FOLDER),)
     listed = [(folder, _listed(folder)) for folder in folders]
     if not log_paths and listed[0][1] is None:
         listed = [(path, _listed(path))]  # it may be the folder of the log itself
@@ -60,7 +60,7 @@ def log_files(path: str, log_paths: Sequence[str]) -> list[LogFile]:
 
 def index_files(path: str) -> list[tuple[str, str, int]]:
     """Folder, name and size of each, oldest first; none where there is no index."""
-    folder = _join(path, INDEX_FOLDER)
+    folder = joined(path, INDEX_FOLDER)
     entries = _listed(folder) or []
     return sorted((folder, name, size) for name, size in entries if _INDEX_FILE_NAME.fullmatch(name))
 
@@ -74,9 +74,9 @@ def opened(folder: str, name: str) -> Iterator[OpenFile]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise StorageFailed(f"cannot open {_join(folder, name)}: {error}") from error
+        raise StorageFailed(f"cannot open {joined(folder, name)}: {error}") from error
     with file:
-        yield OpenFile(_join(folder, name), file)
+        yield OpenFile(joined(folder, name), file)
 
 
 def _listed(folder: str) -> list[tuple[str, int]] | None:
@@ -101,7 +101,3 @@ def _file_system(location: str) -> tuple[Any, str]:
     except OSError as error:
         raise StorageFailed(f"cannot reach {location}: {error}") from error
     return system, path.rstrip("/")
-
-
-def _join(folder: str, name: str) -> str:
-    return f"{folder.rstrip('/')}/{name}"

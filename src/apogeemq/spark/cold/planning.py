@@ -17,6 +17,12 @@ from apogeemq.spark.cold.wanted import Wanted
 CLOCK_SLACK_MS: Final = 10 * 60_000
 
 
+def joined(folder: str, name: str) -> str:
+    """A file or folder in a folder. What the query of a URI says of how to reach one, it says of what is in there."""
+    path, mark, query = folder.partition("?") if "://" in folder else (folder, "", "")
+    return f"{path.rstrip('/')}/{name}{mark}{query}"
+
+
 class LogFile(NamedTuple):
     """`folder` as the option said it, `start` the physical offset of its first byte."""
 
@@ -30,7 +36,7 @@ class LogFile(NamedTuple):
         return self.start + self.size
 
     def __str__(self) -> str:
-        return f"{self.folder.rstrip('/')}/{self.name}"
+        return joined(self.folder, self.name)
 
 
 class Piece(NamedTuple):

@@ -4,7 +4,17 @@ import os
 from pathlib import Path
 
 from apogeemq.spark.cold.index_starts import starts_near
-from apogeemq.spark.cold.planning import CLOCK_SLACK_MS, LogFile, Piece, breaks, cut, in_time, packed, split_targets
+from apogeemq.spark.cold.planning import (
+    CLOCK_SLACK_MS,
+    LogFile,
+    Piece,
+    breaks,
+    cut,
+    in_time,
+    joined,
+    packed,
+    split_targets,
+)
 from apogeemq.spark.cold.wanted import Wanted
 from apogeemq.store.layout import INDEX_FILE_SIZE
 from tests.unit.spark.cold.conftest import LOG_FILE_SIZE, Filled, numbers, reader_of, scan
@@ -12,6 +22,14 @@ from tests.unit.spark.cold.conftest import LOG_FILE_SIZE, Filled, numbers, reade
 
 def file(start: int, size: int = 100) -> LogFile:
     return LogFile("store/commitlog", f"{start:020d}", start, size)
+
+
+def test_what_is_in_a_folder_is_reached_as_the_folder_is() -> None:
+    assert joined("/store/", "commitlog") == "/store/commitlog"
+    assert joined("s3://bucket/store", "commitlog") == "s3://bucket/store/commitlog"
+    assert joined("s3://b/store/?region=eu&scheme=http", "index") == "s3://b/store/index?region=eu&scheme=http"
+    assert joined("/what?", "index") == "/what?/index"
+    assert str(LogFile("s3://b/log?scheme=http", "0", 0, 1)) == "s3://b/log/0?scheme=http"
 
 
 def test_files_follow_each_other() -> None:

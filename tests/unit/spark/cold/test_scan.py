@@ -214,6 +214,7 @@ def test_the_log_may_be_elsewhere(filled: Filled, tmp_path: Path) -> None:
 def test_the_path_may_be_a_uri_or_the_folder_of_the_log(filled: Filled) -> None:
     filled.fill("Orders", 10)
     assert len(scan(f"file://{filled.root}")) == 10
+    assert len(scan(f"file://{filled.root}?how=anyhow")) == 10
     assert len(scan(filled.root / "commitlog")) == 10
     with pytest.raises(ConfigError, match="cannot read from nosuch://there"):
         scan("nosuch://there/x")
