@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -29,7 +30,7 @@ def starts_near(path: str, targets: Sequence[int]) -> list[int]:
     for folder, name, size in index_files(path) if rest else ():
         if size != INDEX_FILE_SIZE or not rest:
             continue
-        with opened(folder, name) as file:
+        with contextlib.suppress(FileNotFoundError), opened(folder, name) as file:  # a broker may delete it meanwhile
             _, _, _, end_offset, _, next_item = INDEX_HEADER.unpack(file.read(0, INDEX_HEADER_SIZE))
             item_count = min(max(next_item, _FIRST_ITEM), INDEX_ITEM_COUNT)
             covered = [target for target in rest if target <= end_offset]

@@ -3,6 +3,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
+from apogeemq.spark.cold import index_starts
+from apogeemq.spark.cold.folder import index_files
 from apogeemq.spark.cold.index_starts import starts_near
 from apogeemq.spark.cold.planning import (
     CLOCK_SLACK_MS,
@@ -93,6 +97,25 @@ def test_a_file_is_cut_where_the_index_says_that_records_begin(tmp_path: Path) -
     partitions = reader_of(path, maxBytesPerPartition=LOG_FILE_SIZE // 8).partitions()
     assert len(partitions) > 2 * len(filled.store.log.files.files)
     assert numbers(scan(path, maxBytesPerPartition=LOG_FILE_SIZE // 8)) == list(range(2000))
+
+
+def test_an_index_that_is_deleted_after_it_was_listed_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled = Filled(tmp_path / "store", has_usual_index=True)
+    filled.fill("Orders", 500)
+    filled.close()
+    (index,) = (filled.root / "index").iterdir()
+
+    def listed(path: str) -> list[tuple[str, str, int]]:
+        found = index_files(path)
+        index.unlink()
+        return found
+
+    monkeypatch.setattr(index_starts, "index_files", listed)
+    partitions = reader_of(filled.root, maxBytesPerPartition=8_000).partitions()
+    assert not index.exists()
+    assert len(partitions) == len(filled.store.log.files.files)
 
 
 def test_an_index_that_is_wrong_costs_no_message(tmp_path: Path) -> None:
