@@ -110,10 +110,15 @@ def topic_problem(topic: str | None) -> str | None:
     return None
 
 
-def could_be_stored(topic: str) -> bool:
+def could_be_stored(topic: bytes) -> bool:
     """Whether a broker may have messages of a topic of this name. Brokers make names of their own, of characters that
-    nobody else may use: Apache's keep a message that was popped to be tried again in `%RETRY%group+topic`."""
-    return bool(topic.strip()) and len(topic) <= MAX_GROUP_TOPIC_LENGTH and _find_control(topic) is None
+    nobody else may use: Apache's keep a message that was popped to be tried again in `%RETRY%group+topic`, and name
+    topics after their cluster."""
+    try:
+        name = topic.decode()
+    except UnicodeDecodeError:
+        return False
+    return bool(name.strip()) and len(name) <= MAX_GROUP_TOPIC_LENGTH and _find_control(name) is None
 
 
 def is_of_group(topic: str) -> bool:

@@ -11,7 +11,7 @@ import logging
 import os
 
 from apogeemq.errors import ProtocolError
-from apogeemq.model.topics import topic_problem
+from apogeemq.model.topics import could_be_stored
 from apogeemq.protocol.record import MAGIC_V1, MAGIC_V2, Record, decode_record, is_intact
 from apogeemq.store.layout import could_be_unwritten
 from apogeemq.store.mapped_file import MappedFile
@@ -37,8 +37,10 @@ def is_damaged(store: MessageStore, record: Record) -> bool:
 
 
 def _is_plausible(store: MessageStore, record: Record) -> bool:
-    """Whether there can be such a queue, and such an offset in it."""
-    if record.queue_id < 0 or record.queue_offset < 0 or topic_problem(record.topic.decode(errors="replace")):
+    """Whether there can be such a queue, and such an offset in it. Its folder has the topic's name."""
+    if record.queue_id < 0 or record.queue_offset < 0 or not could_be_stored(record.topic):
+        return False
+    if b"/" in record.topic or record.topic in (b".", b".."):
         return False
     queue = store.queues.get((record.topic.decode(), record.queue_id))
     return queue is None or not queue.max_offset or record.queue_offset <= queue.max_offset + _MAX_GAP

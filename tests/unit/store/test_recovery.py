@@ -104,6 +104,32 @@ def crash_filled(open_store: OpenStore) -> Path:
     return crash(store)
 
 
+@pytest.mark.parametrize("topic", ["%RETRY%group+topic", "rmq_sys_REVIVE_LOG_my cluster.1"])
+def test_topics_that_only_brokers_name_are_no_damage(open_store: OpenStore, topic: str) -> None:
+    """Apache's has them: of messages that were popped, and after its cluster."""
+    store = open_store()
+    store.put(message(topic, 0, 7), 1000)
+    root = crash(store)
+    shutil.rmtree(root / "consumequeue")
+    assert drain(open_store(), topic, 0) == [b"7"]
+
+
+@pytest.mark.parametrize("topic", ["../../elsewhere", "..", "a/b"])
+def test_a_topic_that_leads_out_of_the_store_is_damage(open_store: OpenStore, topic: str) -> None:
+    store = open_store()
+    fill(store)
+    store.put(message("x" * len(topic), 0, 7), 1000)
+    root = crash(store)
+    log = next((root / "commitlog").iterdir())
+    content = log.read_bytes()
+    assert content.count(b"x" * len(topic)) == 1
+    log.write_bytes(content.replace(b"x" * len(topic), topic.encode()))
+    shutil.rmtree(root / "consumequeue")
+    holds(open_store(), COUNT)
+    assert len(list((root / "consumequeue").iterdir())) == 1
+    assert not (root.parent / "elsewhere").exists()
+
+
 @pytest.mark.parametrize("lost", [1, 7, 50, 100, 1000])
 def test_a_torn_tail_is_cut_and_all_before_it_kept(open_store: OpenStore, lost: int) -> None:
     store = open_store()

@@ -84,11 +84,11 @@ class Chunk:
         """Records of topics that there cannot be."""
         is_strange = np.zeros(len(self), np.bool_)
         codes, topics = self.topics
-        strange = [number for number, topic in enumerate(topics) if not _can_be_topic(topic)]
+        strange = [number for number, topic in enumerate(topics) if not could_be_stored(topic)]
         if strange:
             is_strange[self.is_usual] = np.isin(codes, strange)
         for number, record in self.others.items():
-            is_strange[number] = not _can_be_topic(record.topic)
+            is_strange[number] = not could_be_stored(record.topic)
         return is_strange
 
     def has_intact_body(self, numbers: Indices) -> Mask:
@@ -104,14 +104,7 @@ class Chunk:
         """Whether a record at the very end of the log may not have been written to its end."""
         record = self.record(number)
         texts = record.topic + b"\1\1" + record.properties
-        return could_be_unwritten(texts) or not _can_be_topic(record.topic) or not is_intact(record)
-
-
-def _can_be_topic(topic: bytes) -> bool:
-    try:
-        return could_be_stored(topic.decode())
-    except UnicodeDecodeError:
-        return False
+        return could_be_unwritten(texts) or not could_be_stored(record.topic) or not is_intact(record)
 
 
 def _positions(data: bytes) -> Positions:

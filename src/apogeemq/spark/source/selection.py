@@ -64,7 +64,7 @@ def _checked_pattern(pattern: str) -> str:
 
 def _checked_topics(option: str, topics: tuple[str, ...]) -> tuple[str, ...]:
     for topic in topics:
-        is_made_by_brokers = is_of_group(topic) and could_be_stored(topic)
+        is_made_by_brokers = is_of_group(topic) and could_be_stored(topic.encode())
         if not is_made_by_brokers and (problem := topic_problem(topic)):
             raise wrong(option, topic, f"the name of a topic ({problem})")
     return topics
