@@ -19,6 +19,9 @@ OWN_FORMATS: Final = frozenset((*STREAM_FORMATS, "rocketmq-store"))
 SOURCE_COORDINATES: Final = ("topic", "broker", "queue_id", "queue_offset")
 """The columns that together name one message of a cluster."""
 
+DEAD_LETTERS: Final = "dead_letters"
+"""The table, and the name of the sink that it is: of its part of the checkpoint, too."""
+
 
 class SinkKind(StrEnum):
     TOPIC = "topic"

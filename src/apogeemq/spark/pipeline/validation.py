@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from apogeemq.spark.pipeline.spec import (
+    DEAD_LETTERS,
     FILE_KINDS,
     OWN_FORMATS,
     STREAM_FORMATS,
@@ -82,6 +83,19 @@ def _check_names(spec: PipelineSpec, problems: Problems) -> None:
             problems.add((kind,), f"{kind}: there are {len(parts)}, and {MAX_PARTS} is the most")
     if not spec.sinks:
         problems.add(("sinks",), "there are no sinks: [sinks.NAME]")
+    if DEAD_LETTERS in spec.sinks:
+        problems.add(
+            ("sinks", DEAD_LETTERS),
+            f"sinks.{DEAD_LETTERS}: this name belongs to [{DEAD_LETTERS}]; give the sink another one",
+        )
+    _check_view_names(spec, problems)
+    for kind, others in (("sinks", spec.sinks), ("quality", spec.quality)):
+        for name in others:
+            if not NAME.fullmatch(name):
+                problems.add((kind, name), f"{kind}.{name}: a name is made of letters, digits, '-', '_' and '.'")
+
+
+def _check_view_names(spec: PipelineSpec, problems: Problems) -> None:
     seen: dict[str, str] = {}
     for kind, names in (("sources", spec.sources), ("steps", spec.steps)):
         for name in names:
@@ -90,10 +104,6 @@ def _check_names(spec: PipelineSpec, problems: Problems) -> None:
             if name.lower() in seen:
                 problems.add((kind, name), f"{kind}.{name}: there is a view of this name: {seen[name.lower()]}")
             seen.setdefault(name.lower(), f"{kind}.{name}")
-    for kind, others in (("sinks", spec.sinks), ("quality", spec.quality)):
-        for name in others:
-            if not NAME.fullmatch(name):
-                problems.add((kind, name), f"{kind}.{name}: a name is made of letters, digits, '-', '_' and '.'")
 
 
 # -- sources -------------------------------------------------------------------------------------------------

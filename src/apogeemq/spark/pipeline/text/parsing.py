@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from apogeemq.errors import PipelineInvalid
 from apogeemq.spark.pipeline import validation
 from apogeemq.spark.pipeline.spec import (
+    DEAD_LETTERS,
     STREAM_FORMATS,
     Action,
     OutputMode,
@@ -33,7 +34,6 @@ from apogeemq.spark.pipeline.text.sql_views import is_query, views_read
 from apogeemq.spark.pipeline.text.tables import TableReader
 from apogeemq.spark.pipeline.text.toml_lines import line_index
 
-DEAD_LETTERS: Final = "dead_letters"
 MAX_TEXT: Final = 1 << 20  # a file of this size is not a pipeline
 
 _BOUNDED_TRIGGERS: Final = ("available-now", "once")

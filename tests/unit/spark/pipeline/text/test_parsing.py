@@ -313,6 +313,10 @@ def test_bad_triggers(trigger: str) -> None:
             ["12: dead_letters.kind: expected topic, parquet, json"],
         ),
         (
+            '[sinks.dead_letters]\nfrom = "a"\nkind = "console"\n',
+            ["8: sinks.dead_letters: this name belongs to [dead_letters]; give the sink another one"],
+        ),
+        (
             SINK + "[quality.a]\n[sources.b]\nformat = 3\n",
             [
                 "11: quality.a: rows that fail have nowhere to go: add [dead_letters], or set action to fail or count",
