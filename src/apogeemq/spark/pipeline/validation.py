@@ -23,10 +23,11 @@ from apogeemq.spark.pipeline.spec import (
     Step,
 )
 from apogeemq.spark.pipeline.text.format_options import console_problems, read_problems, write_problems
-from apogeemq.spark.pipeline.text.loops import loops
+from apogeemq.spark.pipeline.text.loops import loops, written_topics
 from apogeemq.spark.pipeline.text.ordering import Cycle, ordered
 from apogeemq.spark.pipeline.text.problems import Problems, hint
 from apogeemq.spark.pipeline.text.sql_functions import changing_functions
+from apogeemq.spark.sink.write_options import once_problem
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MAX_PARTS: Final = 200  # of a kind; each sink may be a query
@@ -182,12 +183,21 @@ def _target_problems(sink: Sink) -> Iterator[tuple[str, str]]:
         yield "", f"path is missing: the folder {sink.kind} is written to"
     if sink.kind is SinkKind.TOPIC and "topic" in {key.lower() for key in sink.options}:
         yield "options", "the topic is named by the key topic of the sink, not among its options"
+    if sink.kind is SinkKind.TOPIC and (problem := _once_problem(sink)):
+        yield "topic", problem
     if sink.kind is SinkKind.TOPIC and "nameserver" not in {key.lower() for key in sink.options}:
         yield "", "options.nameServer is missing: host:port of the name servers"
     if sink.kind is SinkKind.JDBC:
         for key in ("url", "dbtable"):
             if key not in {name.lower() for name in sink.options}:
                 yield "", f"options.{key} is missing"
+
+
+def _once_problem(sink: Sink) -> str | None:
+    """What its writer would say. Dead letters name no topics themselves."""
+    if sink.name == DEAD_LETTERS and not sink.topic:
+        return "topic is missing: where dead letters go"
+    return once_problem(sink.topic, () if sink.topic else written_topics(sink))
 
 
 def _check_dead_letters(spec: PipelineSpec, problems: Problems) -> None:
@@ -197,8 +207,6 @@ def _check_dead_letters(spec: PipelineSpec, problems: Problems) -> None:
     if sink.kind not in _DEAD_LETTER_KINDS:
         problems.add(("dead_letters", "kind"), f"dead_letters.kind: expected {', '.join(_DEAD_LETTER_KINDS)}")
         return
-    if sink.kind is SinkKind.TOPIC and not sink.topic:
-        problems.add(("dead_letters",), "dead_letters: topic is missing")
     for key, sentence in _target_problems(sink):
         problems.add(("dead_letters", key), f"dead_letters: {sentence}")
     for key, sentence in _option_problems(sink):

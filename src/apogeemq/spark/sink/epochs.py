@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apogeemq.client import MessageQueue
 from apogeemq.errors import ApogeeError, ConfigError, NoRoute, RouteCause, Superseded, WrongState
-from apogeemq.model.topics import RETRY_PREFIX
 from apogeemq.spark.cluster import Cluster, cluster_of
 from apogeemq.spark.sink.arrow_map import map_in_arrow
 from apogeemq.spark.sink.columns import DELAY, DELIVER_AT, SinkColumns, check_columns
@@ -28,7 +27,7 @@ from apogeemq.spark.sink.ids import IdScope
 from apogeemq.spark.sink.ledger import EpochLedger, EpochRun, Folder, LastRun, Starts
 from apogeemq.spark.sink.plan_shape import mixing_step
 from apogeemq.spark.sink.read_back import read_back
-from apogeemq.spark.sink.write_options import WriteOptions, read_write_options
+from apogeemq.spark.sink.write_options import WriteOptions, once_problem, read_write_options
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -68,14 +67,8 @@ class TopicSink:
         if getattr(spark, "_jvm", None) is None:
             raise ConfigError("the topic sink needs a driver of its own: it cannot be used with Spark Connect")
         self.options: WriteOptions = read_write_options(options)
-        if not self.options.topic and not self.options.topics:
-            raise ConfigError(
-                "option topic is missing; where rows name their topics themselves, option topics must list those there "
-                "may be: what was written to others could not be read back"
-            )
-        for topic in self._topics:
-            if topic.startswith(RETRY_PREFIX):
-                raise ConfigError(f"topic {topic} cannot be written once: brokers pass its messages on")
+        if problem := once_problem(self.options.topic, self.options.topics):
+            raise ConfigError(problem)
         self._ledger = EpochLedger(_hadoop_folder(spark, ledger))
         self._query_id = query_id or self.options.query_id or self._ledger.sink_id()
         self.last_result: EpochResult | None = None

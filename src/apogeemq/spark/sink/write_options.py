@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from apogeemq.client.options import MIB, ProducerOptions
 from apogeemq.errors import ConfigError
 from apogeemq.model.groups import group_problem
-from apogeemq.model.topics import NO_SEND_TOPICS, topic_problem
+from apogeemq.model.topics import NO_SEND_TOPICS, RETRY_PREFIX, topic_problem
 from apogeemq.protocol.compression import LZ4, ZLIB, ZSTD
 from apogeemq.spark.connection import MAX_TIMEOUT_MS, Connection
 from apogeemq.spark.options import OptionReader, wrong
@@ -122,6 +122,17 @@ def _check(found: WriteOptions) -> None:
             f"option batchBytes is {found.batch_bytes}: expected no more than maxMessageBytes, "
             f"{found.max_message_bytes}: brokers take a batch for one large message"
         )
+
+
+def once_problem(topic: str, topics: Sequence[str]) -> str | None:
+    """Why rows that all go to `topic`, or themselves name one of `topics`, cannot be written once."""
+    if not topic and not topics:
+        return (
+            "topic is missing; where rows name their topics themselves, option topics must list those there may be: "
+            "what was written to others could not be read back"
+        )
+    retried = next((name for name in (topic, *topics) if name.startswith(RETRY_PREFIX)), None)
+    return f"topic {retried} cannot be written once: brokers pass its messages on" if retried is not None else None
 
 
 def sent_topic_problem(topic: str) -> str | None:

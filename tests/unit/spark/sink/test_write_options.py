@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from apogeemq.errors import ConfigError
-from apogeemq.spark.sink.write_options import WriteOptions, read_write_options
+from apogeemq.spark.sink.write_options import WriteOptions, once_problem, read_write_options
 
 
 def read(**options: str) -> WriteOptions:
@@ -92,3 +92,10 @@ def test_what_is_wrong_is_named(options: dict[str, str], words: str) -> None:
 def test_the_address_is_needed() -> None:
     with pytest.raises(ConfigError, match="nameServer is missing"):
         read_write_options({"topic": "orders"})
+
+
+def test_topics_that_can_be_written_once() -> None:
+    assert once_problem("orders", ()) is once_problem("", ("orders", "bills")) is None
+    assert (once_problem("", ()) or "").startswith("topic is missing; ")
+    for topic, topics in (("%RETRY%g", ()), ("", ("orders", "%RETRY%g"))):
+        assert once_problem(topic, topics) == "topic %RETRY%g cannot be written once: brokers pass its messages on"

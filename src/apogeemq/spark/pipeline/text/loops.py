@@ -14,14 +14,20 @@ def loops(spec: PipelineSpec) -> Iterator[tuple[Sink, Source, str]]:
     streams = [source for source in spec.sources.values() if source.format == TOPICS and source.is_stream]
     sinks = [*spec.sinks.values(), *([spec.dead_letters] if spec.dead_letters is not None else [])]
     for sink in sinks:
-        topics = _written(sink) if sink.kind is SinkKind.TOPIC else ()
+        topics = written_topics(sink) if sink.kind is SinkKind.TOPIC else ()
         for source in streams:
             if topics and _share_servers(sink.options, source.options):
                 yield from ((sink, source, topic) for topic in _read(source, topics))
 
 
-def _written(sink: Sink) -> tuple[str, ...]:
-    return (sink.topic,) if sink.topic else OptionReader(sink.options).names("topics", ())
+def written_topics(sink: Sink) -> tuple[str, ...]:
+    """Where all rows go, or those that they may name."""
+    if sink.topic:
+        return (sink.topic,)
+    try:
+        return OptionReader(sink.options).names("topics", ())
+    except ConfigError:  # said elsewhere
+        return ()
 
 
 def _read(source: Source, topics: tuple[str, ...]) -> tuple[str, ...]:

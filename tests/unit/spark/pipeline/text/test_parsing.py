@@ -282,7 +282,23 @@ def test_bad_triggers(trigger: str) -> None:
         ),
         (
             '[sinks.s]\nfrom = "a"\nkind = "topic"\n',
-            ["8: sinks.s: options.nameServer is missing: host:port of the name servers"],
+            [
+                "8: sinks.s: options.nameServer is missing: host:port of the name servers",
+                "8: sinks.s: topic is missing; where rows name their topics themselves, option topics must list "
+                "those there may be: what was written to others could not be read back",
+            ],
+        ),
+        (
+            '[sinks.s]\nfrom = "a"\nkind = "topic"\ntopic = "%RETRY%g"\noptions = { nameServer = "h:1" }\n',
+            ["11: sinks.s: topic %RETRY%g cannot be written once: brokers pass its messages on"],
+        ),
+        (
+            '[sinks.s]\nfrom = "a"\nkind = "topic"\n[sinks.s.options]\nnameServer = "h:1"\ntopics = "u,%RETRY%g"\n',
+            ["8: sinks.s: topic %RETRY%g cannot be written once: brokers pass its messages on"],
+        ),
+        (
+            SINK + '[dead_letters]\noptions = { nameServer = "h:1", topics = "x,y" }\n',
+            ["11: dead_letters: topic is missing: where dead letters go"],
         ),
         (
             SINK + '[steps.p]\npython = "nowhere:f"\n[steps.q]\npython = "steps.f"\nfrom = "a"\n',
