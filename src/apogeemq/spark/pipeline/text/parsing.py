@@ -216,7 +216,7 @@ def _trigger(table: TableReader) -> Trigger:
 def _interval_ms(text: str) -> int:
     quiet = Problems("", {})
     interval_ms = TableReader({"trigger": text}, (), quiet).duration_ms("trigger", 0)
-    if len(quiet) or text.isdecimal():  # a number without a unit is more often a slip than milliseconds
+    if len(quiet):
         raise ValueError(text)
     return interval_ms
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -68,13 +69,14 @@ class TableReader:
         return self._expected(key, value, f"a whole number from 0 to {most}", default)
 
     def duration_ms(self, key: str, default: int) -> int:
+        """With its unit: a number alone is more often a slip than milliseconds."""
         text = self.text(key)
         if not text:
             return default
-        try:
-            return OptionReader({key: text}).duration_ms(key, default)
-        except ConfigError:
-            return self._expected(key, text, "a duration such as 500ms, 30 seconds, 15m, 2h or 1d", default)
+        with suppress(ConfigError):
+            if not text.isdecimal():
+                return OptionReader({key: text}).duration_ms(key, default)
+        return self._expected(key, text, "a duration such as 500ms, 30 seconds, 15m, 2h or 1d", default)
 
     def choice(self, key: str, choices: type[EnumT], default: EnumT) -> EnumT:
         text = self.text(key)

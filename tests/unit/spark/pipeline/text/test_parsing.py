@@ -457,6 +457,17 @@ def test_what_is_missing_hides_nothing() -> None:
     ]
 
 
+@pytest.mark.parametrize(("delay", "is_good"), [("30 seconds", True), ("30", False), ("0", False), ("soon", False)])
+def test_delays_of_watermarks_have_a_unit(delay: str, is_good: bool) -> None:
+    text = with_part(SINK + f'[steps.p]\nsql = "FROM a"\nwatermark = {{ column = "at", delay = "{delay}" }}\n')
+    if is_good:
+        assert parse(text).steps["p"].watermark == Watermark("at", "30000 milliseconds")
+        return
+    assert problems(text) == [
+        f"13: steps.p.watermark.delay: '{delay}': expected a duration such as 500ms, 30 seconds, 15m, 2h or 1d"
+    ]
+
+
 def test_options_of_the_console() -> None:
     assert problems(with_part(SINK + 'options = { rows = "many", foo = 1 }\n')) == [
         "11: sinks.s.options: option rows is 'many': expected a whole number from 1 to 1000",
