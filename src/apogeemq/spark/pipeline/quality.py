@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from apogeemq.spark.pipeline.decoding import MALFORMED
-from apogeemq.spark.pipeline.spec import SOURCE_COORDINATES, TOPICS, Action, Malformed, PipelineSpec
+from apogeemq.spark.pipeline.spec import MALFORMED_RULE, SOURCE_COORDINATES, TOPICS, Action, Malformed, PipelineSpec
 from apogeemq.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-MALFORMED_RULE: Final = "malformed"
 ID: Final = "dead_letter_id"
 BROKEN: Final = "__broken"
 
@@ -45,7 +44,7 @@ def checks_of(spec: PipelineSpec) -> dict[str, Checks]:
     found: dict[str, list[Rule]] = {}
     for source in spec.sources.values():
         decode = source.decode
-        if decode is not None and decode.malformed is not Malformed.KEEP:
+        if decode is not None and decode.is_rule:
             action = Action.FAIL if decode.malformed is Malformed.FAIL else Action.DEAD_LETTER
             found.setdefault(source.name, []).append(Rule(MALFORMED_RULE, action))
     for quality in spec.quality.values():

@@ -19,6 +19,7 @@ OWN_FORMATS: Final = frozenset((*STREAM_FORMATS, "rocketmq-store"))
 SOURCE_COORDINATES: Final = ("topic", "broker", "queue_id", "queue_offset")
 """The columns that together name one message of a cluster."""
 
+MALFORMED_RULE: Final = "malformed"
 DEAD_LETTERS: Final = "dead_letters"
 """The table, and the name of the sink that it is: of its part of the checkpoint, too."""
 
@@ -97,6 +98,11 @@ class Decode(msgspec.Struct, frozen=True, kw_only=True):
     malformed: Malformed = Malformed.DEAD_LETTER
     options: Mapping[str, str] = {}
     line: int = 0
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether rows whose body is not what the schema says break a rule, which has the name MALFORMED_RULE."""
+        return self.malformed is not Malformed.KEEP
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):

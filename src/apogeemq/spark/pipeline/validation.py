@@ -11,6 +11,7 @@ import msgspec
 from apogeemq.spark.pipeline.spec import (
     DEAD_LETTERS,
     FILE_KINDS,
+    MALFORMED_RULE,
     OWN_FORMATS,
     STREAM_FORMATS,
     Action,
@@ -66,6 +67,7 @@ def checked(spec: PipelineSpec, problems: Problems) -> PipelineSpec:
     _check_places(spec, problems)
     _check_loops(spec, problems)
     _check_quality(spec, problems)
+    _check_rule_names(spec, problems)
     return _in_order(spec, problems)
 
 
@@ -275,6 +277,24 @@ def _check_quality(spec: PipelineSpec, problems: Problems) -> None:
                 problems.add(
                     (*path, "rules", rule),
                     f"{where}.rules.{rule}: {changing[0]} may say something else when an epoch is done again",
+                )
+
+
+def _check_rule_names(spec: PipelineSpec, problems: Problems) -> None:
+    """Rows are counted by view and rule, and a dead letter names the rules of its view that it breaks."""
+    seen = {
+        (source.name, MALFORMED_RULE): f"sources.{source.name}.decode"
+        for source in spec.sources.values()
+        if source.decode is not None and source.decode.is_rule
+    }
+    for quality in spec.quality.values():
+        for rule in quality.rules:
+            where = f"quality.{quality.name}.rules.{rule}"
+            first = seen.setdefault((quality.view, rule), where)
+            if first != where:
+                problems.add(
+                    ("quality", quality.name, "rules", rule),
+                    f"{where}: {quality.view} has a rule of this name: {first}; give it another one",
                 )
 
 

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from apogeemq.spark.pipeline.quality import MALFORMED_RULE, Checks, Rule, checks_of
-from apogeemq.spark.pipeline.spec import Action, BodyFormat, Decode, Malformed, PipelineSpec, Quality, Source
+from apogeemq.spark.pipeline.quality import Checks, Rule, checks_of
+from apogeemq.spark.pipeline.spec import (
+    MALFORMED_RULE,
+    Action,
+    BodyFormat,
+    Decode,
+    Malformed,
+    PipelineSpec,
+    Quality,
+    Source,
+)
 
 
 def pipeline(malformed: Malformed | None, *qualities: Quality) -> PipelineSpec:

@@ -468,6 +468,19 @@ def test_delays_of_watermarks_have_a_unit(delay: str, is_good: bool) -> None:
     ]
 
 
+def test_a_view_has_one_rule_of_a_name() -> None:
+    one = SINK + '[quality.one]\nview = "a"\naction = "count"\nrules = { cheap = "x < 9", Cheap = "x < 8" }\n'
+    two = '[quality.two]\nview = "A"\naction = "fail"\n[quality.two.rules]\ncheap = "x < 7"\nmalformed = "x IS NULL"\n'
+    taken = "quality.two.rules.cheap: a has a rule of this name: quality.one.rules.cheap; give it another one"
+    assert problems(with_part(one + two)) == [f"19: {taken}"]
+    decode = '[sources.a.decode]\nformat = "json"\nschema = "x INT"\nmalformed = "{}"\n'
+    assert problems(with_part(one + two + decode.format("keep"))) == [f"19: {taken}"]
+    assert problems(with_part(one + two + decode.format("fail"))) == [
+        f"19: {taken}",
+        "20: quality.two.rules.malformed: a has a rule of this name: sources.a.decode; give it another one",
+    ]
+
+
 def test_options_of_the_console() -> None:
     assert problems(with_part(SINK + 'options = { rows = "many", foo = 1 }\n')) == [
         "11: sinks.s.options: option rows is 'many': expected a whole number from 1 to 1000",
