@@ -23,6 +23,7 @@ from apogeemq.spark.pipeline.spec import (
     Source,
     Step,
 )
+from apogeemq.spark.pipeline.text.addresses import folder_named, servers_named
 from apogeemq.spark.pipeline.text.format_options import console_problems, read_problems, write_problems
 from apogeemq.spark.pipeline.text.loops import loops, written_topics
 from apogeemq.spark.pipeline.text.ordering import Cycle, ordered
@@ -226,7 +227,7 @@ def _check_places(spec: PipelineSpec, problems: Problems) -> None:
             problems.add(path, f"{where} writes to the same place as {seen[place]}: {place[-1]}")
         if place is not None:
             seen.setdefault(place, where)
-        if sink.path and spec.checkpoint and sink.path.rstrip("/") == spec.checkpoint.rstrip("/"):
+        if sink.path and spec.checkpoint and folder_named(sink.path) == folder_named(spec.checkpoint):
             problems.add((*path, "path"), f"{where}.path: this is the folder of the checkpoint")
 
 
@@ -248,9 +249,10 @@ def _path(sink: Sink) -> tuple[str, ...]:
 def _place(sink: Sink) -> tuple[str, ...] | None:
     options = {key.lower(): value for key, value in sink.options.items()}
     if sink.kind in _TABLE_KINDS and sink.path:
-        return "path", sink.path.rstrip("/")
+        return "path", folder_named(sink.path)
     if sink.kind is SinkKind.TOPIC and sink.topic:
-        return "topic", options.get("nameserver", ""), sink.topic
+        servers = sorted(servers_named(options.get("nameserver", "")))
+        return "topic", options.get("namespace", ""), *servers, sink.topic
     if sink.kind is SinkKind.JDBC:
         return "jdbc", options.get("url", ""), options.get("dbtable", "")
     return None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from apogeemq.spark.pipeline.spec import PipelineSpec, Sink, Source
+from apogeemq.spark.pipeline.text.addresses import servers_named
 
 # Options that say where, by their lower case, and what they are called here. Ways to name topics are one place.
 _TOPICS: Final = "topics"
@@ -19,7 +20,7 @@ _SPELLING: Final = {
     **dict.fromkeys(("subscribe", "subscribepattern", "assign", "topics"), _TOPICS),
     **{name.lower(): name for name in ("nameServer", "kafka.bootstrap.servers", "topic", "path", "url", "dbtable")},
 }
-_LISTS: Final = (_TOPICS, "nameServer", "kafka.bootstrap.servers")
+_SERVERS: Final = ("nameServer", "kafka.bootstrap.servers")
 _COMMAS: Final = re.compile(r"[|,;\s]+")
 
 _PASSWORDS: Final = re.compile(r"(?i)(?<=[?&;])([^=?&;]*(?:password|pwd|secret|token)[^=?&;]*=)[^?&;]*")
@@ -78,13 +79,14 @@ def _parts(found: Mapping[str, str]) -> set[str]:
 
 
 def _is_same(option: str, before: str, after: str) -> bool:
-    if option not in _LISTS or not (before and after):
+    members = servers_named if option in _SERVERS else _topics_named if option == _TOPICS else None
+    if members is None or not (before and after):
         return before == after
-    return not _members(before).isdisjoint(_members(after))
+    return not members(before).isdisjoint(members(after))
 
 
-def _members(text: str) -> set[str]:
-    """Of a list with commas or semicolons, a pattern with bars, or the topics of `assign`."""
+def _topics_named(text: str) -> frozenset[str]:
+    """Of a list with commas, a pattern with bars, or `assign`."""
     if text.startswith("{"):
-        return set(json.loads(text))
-    return {re.sub(r"^localhost(?=:)", "127.0.0.1", word) for word in _COMMAS.split(text) if word}
+        return frozenset(json.loads(text))
+    return frozenset(word for word in _COMMAS.split(text) if word)

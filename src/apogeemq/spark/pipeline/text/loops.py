@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from apogeemq.errors import ConfigError
 from apogeemq.spark.options import OptionReader
 from apogeemq.spark.pipeline.spec import TOPICS, PipelineSpec, Sink, SinkKind, Source
+from apogeemq.spark.pipeline.text.addresses import servers_named
 
 
 def loops(spec: PipelineSpec) -> Iterator[tuple[Sink, Source, str]]:
@@ -49,5 +50,4 @@ def _share_servers(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
 
 def _cluster(options: Mapping[str, str]) -> tuple[str, frozenset[str]]:
     reader = OptionReader(options)
-    servers = reader.text("nameServer", "").lower().split(";")
-    return reader.text("namespace", ""), frozenset(server.strip() for server in servers if server.strip())
+    return reader.text("namespace", ""), servers_named(reader.text("nameServer", ""))

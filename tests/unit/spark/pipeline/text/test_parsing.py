@@ -264,6 +264,18 @@ def test_bad_triggers(trigger: str) -> None:
             ["12: sinks.t writes to the same place as sinks.s: /x"],
         ),
         (
+            '[sinks.s]\nfrom = "a"\nkind = "parquet"\npath = "./x/y/.."\n'
+            '[sinks.t]\nfrom = "a"\nkind = "json"\npath = "x/"\n',
+            ["12: sinks.t writes to the same place as sinks.s: x"],
+        ),
+        (
+            '[sinks.s]\nfrom = "a"\nkind = "topic"\ntopic = "o"\noptions = { nameServer = "localhost:1" }\n'
+            '[sinks.t]\nfrom = "a"\nkind = "topic"\ntopic = "o"\noptions = { nameServer = "127.0.0.1:1" }\n'
+            '[sinks.u]\nfrom = "a"\nkind = "topic"\ntopic = "o"\n'
+            'options = { nameServer = "127.0.0.1:1", namespace = "n" }\n',
+            ["13: sinks.t writes to the same place as sinks.s: o"],
+        ),
+        (
             '[sinks.s]\nfrom = "a"\nkind = "jdbc"\noptions = { url = "u" }\nmode = "complete"\ntopic = "t"\n',
             [
                 "8: sinks.s: options.dbtable is missing",
@@ -510,3 +522,9 @@ def test_a_pipeline_does_not_read_what_it_writes(selection: str, server: str, is
     assert [problem.partition(": ")[2] for problem in problems(text)] == [
         "dead_letters: writes to the topic t, which sources.a reads: what is written would be read again, without end"
     ]
+
+
+def test_a_server_is_the_same_by_any_of_its_names() -> None:
+    text = with_part(SINK + '[dead_letters]\ntopic = "t"\noptions = { nameServer = "localhost:1" }\n')
+    (problem,) = problems(text.replace('"h:1"', '"g:1,127.0.0.1:1"'))
+    assert problem.startswith("12: dead_letters: writes to the topic t, which sources.a reads")
