@@ -26,7 +26,7 @@ from apogeemq.spark.pipeline.spec import (
 from apogeemq.spark.pipeline.text.addresses import folder_named, servers_named
 from apogeemq.spark.pipeline.text.format_options import console_problems, read_problems, write_problems
 from apogeemq.spark.pipeline.text.loops import loops, written_topics
-from apogeemq.spark.pipeline.text.ordering import Cycle, ordered
+from apogeemq.spark.pipeline.text.ordering import ordered
 from apogeemq.spark.pipeline.text.problems import Problems, hint
 from apogeemq.spark.pipeline.text.sql_functions import changing_functions
 from apogeemq.spark.sink.write_options import once_problem
@@ -313,11 +313,7 @@ def _in_order(spec: PipelineSpec, problems: Problems) -> PipelineSpec:
                 )
         if step.watermark is not None and not spec.is_streaming:
             problems.add((*path, "watermark"), f"steps.{step.name}.watermark: there is no stream in this pipeline")
-    try:
-        order = ordered(
-            {name: [view for view in step.inputs if view in spec.steps] for name, step in spec.steps.items()}
-        )
-    except Cycle as cycle:
-        problems.add(("steps", cycle.names[0]), f"steps read each other in a circle: {' → '.join(cycle.names)}")
-        return spec
-    return msgspec.structs.replace(spec, steps={name: spec.steps[name] for name in order})
+    order = ordered({name: [view for view in step.inputs if view in spec.steps] for name, step in spec.steps.items()})
+    for circle in order.circles:
+        problems.add(("steps", circle[0]), f"steps read each other in a circle: {' → '.join(circle)}")
+    return msgspec.structs.replace(spec, steps={name: spec.steps[name] for name in order.names})
