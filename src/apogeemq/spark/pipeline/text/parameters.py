@@ -9,9 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from apogeemq.errors import ConfigError
+from apogeemq.spark.pipeline.text.ordering import ordered
 from apogeemq.spark.pipeline.text.problems import Path, Problems, hint
 
 PARAMS: Final = "params"
+MAX_VALUE: Final = 1 << 16  # characters; defaults that refer to defaults could go on growing
 
 _REFERENCE: Final = re.compile(r"\$(\$?)\{([^{}]*)\}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -58,23 +60,39 @@ def declared(table: object, problems: Problems) -> dict[str, Parameter]:
     return found
 
 
-def values(parameters: Mapping[str, Parameter], given: Mapping[str, str], problems: Problems) -> dict[str, str]:
-    """What each is; what is missing or not declared is a problem. A default may refer to another parameter."""
+def values(
+    parameters: Mapping[str, Parameter], given: Mapping[str, str], environment: Mapping[str, str], problems: Problems
+) -> dict[str, str | None]:
+    """What each is; None for one that needs what is missing or not declared, which is a problem.
+
+    A default may refer to other parameters, and to the environment; what is given stays as it is.
+    """
     for name in given.keys() - parameters.keys():
         problems.add((PARAMS,), f"there is no parameter {name}{hint(name, parameters)}")
-    result: dict[str, str] = {}
+    found = {name: given.get(name) for name in parameters}
+    defaults: dict[str, str] = {}
     for name, parameter in parameters.items():
-        value = given.get(name, parameter.default)
-        if value is None:
+        if name not in given and parameter.default is not None:
+            defaults[name] = parameter.default
+        elif name not in given:
             what = f" ({parameter.help})" if parameter.help else ""
             problems.add((PARAMS, name), f"the parameter {name}{what} is not given: --param {name}=…")
-            value = f"<{name}>"  # so that what follows from it is not said as well
-        result[name] = value
-    defaults = {name: value for name, value in result.items() if name not in given}
-    return {**result, **_Expansion(result, {}, problems).of(defaults, (PARAMS,))}
+    order = ordered({name: [other for other in _named(text) if other in defaults] for name, text in defaults.items()})
+    for circle in order.circles:
+        problems.add((PARAMS, circle[0]), f"parameters refer to each other in a circle: {' → '.join(circle)}")
+    expansion = _Expansion(found, environment, problems)
+    for name in order.names:
+        text = expansion.text(defaults[name], (PARAMS, name))
+        if text is not None and len(text) > MAX_VALUE:
+            problems.add((PARAMS, name), f"params.{name}: its default is longer than {MAX_VALUE} characters")
+        else:
+            found[name] = text
+    return found
 
 
-def expanded(document: Any, values: Mapping[str, str], environment: Mapping[str, str], problems: Problems) -> Any:
+def expanded(
+    document: Any, values: Mapping[str, str | None], environment: Mapping[str, str], problems: Problems
+) -> Any:
     """The document with every reference replaced; `$${` stands for `${`."""
     return _Expansion(values, environment, problems).of(document, ())
 
@@ -86,8 +104,12 @@ def as_text(value: object) -> str:
     return str(value)
 
 
+def _named(text: str) -> list[str]:
+    return [match[2].strip() for match in _REFERENCE.finditer(text) if not match[1]]
+
+
 class _Expansion:
-    def __init__(self, values: Mapping[str, str], environment: Mapping[str, str], problems: Problems) -> None:
+    def __init__(self, values: Mapping[str, str | None], environment: Mapping[str, str], problems: Problems) -> None:
         self._values = values
         self._environment = environment
         self._problems = problems
@@ -97,11 +119,21 @@ class _Expansion:
             return {key: self.of(item, (*path, key)) for key, item in value.items()}
         if isinstance(value, list):
             return [self.of(item, path) for item in value]
-        if isinstance(value, str):
-            return _REFERENCE.sub(lambda match: self._replacement(match, path), value)
-        return value
+        if not isinstance(value, str):
+            return value
+        text = self.text(value, path)
+        if text is None:
+            self._problems.hide(path)
+        return value if text is None else text
 
-    def _replacement(self, match: re.Match[str], path: Path) -> str:
+    def text(self, text: str, path: Path) -> str | None:
+        """None when it refers to what is missing."""
+        parts = {match[0]: self._replacement(match, path) for match in _REFERENCE.finditer(text)}
+        if None in parts.values():
+            return None
+        return _REFERENCE.sub(lambda match: parts[match[0]] or "", text)
+
+    def _replacement(self, match: re.Match[str], path: Path) -> str | None:
         escape, name = match[1], match[2].strip()
         if escape:
             return "${" + match[2] + "}"
@@ -109,9 +141,9 @@ class _Expansion:
             variable = name.removeprefix(_ENVIRONMENT)
             if variable not in self._environment:
                 self._problems.add(path, f"{'.'.join(path)}: the environment variable {variable} is not set")
-            return self._environment.get(variable, "")
+            return self._environment.get(variable)
         if name not in self._values:
             self._problems.add(
                 path, f"{'.'.join(path)}: there is no parameter {name} in [params]{hint(name, self._values)}"
             )
-        return self._values.get(name, "")
+        return self._values.get(name)

@@ -64,8 +64,10 @@ def parse_pipeline(text: str, file: str, given: Mapping[str, str], surroundings:
     """PipelineInvalid with all problems, each with its line. `given`: values of parameters."""
     document = _document(text, file)
     problems = Problems(file, line_index(text))
-    values = parameters.values(parameters.declared(document.pop(PARAMS, None), problems), given, problems)
-    document = parameters.expanded(document, values, surroundings.environment, problems)
+    environment = surroundings.environment
+    declared = parameters.declared(document.pop(PARAMS, None), problems)
+    values = parameters.values(declared, given, environment, problems)
+    document = parameters.expanded(document, values, environment, problems)
     spec = _Parser(document, problems, surroundings).spec()
     spec = validation.checked(spec, problems)
     problems.raise_if_any()

@@ -25,13 +25,19 @@ class Problems:
         self.file = file
         self._lines = lines
         self._found: dict[Problem, None] = {}
+        self._hidden: set[Path] = set()
 
     def add(self, path: Path, sentence: str) -> None:
         """`path` is of a table or key; of one that is missing, the line is that of the table it is missing from."""
-        self.add_at(self.line_of(path), sentence)
+        if not any(path[:length] in self._hidden for length in range(1, len(path) + 1)):
+            self.add_at(self.line_of(path), sentence)
 
     def add_at(self, line: int, sentence: str) -> None:
         self._found[Problem(line, sentence)] = None
+
+    def hide(self, path: Path) -> None:
+        """What stands there needs something that is missing, which has been said: whatever else is wrong follows."""
+        self._hidden.add(path)
 
     def line_of(self, path: Path) -> int:
         while path and path not in self._lines:

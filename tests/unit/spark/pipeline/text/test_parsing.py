@@ -224,6 +224,10 @@ def test_parameters() -> None:
     assert problems(GOOD.replace("${out}", "${aut}"), out="x") == [
         "35: sinks.files.path: there is no parameter aut in [params]; did you mean out?"
     ]
+    hidden = GOOD.replace('subscribe = "orders"', 'subscribe = "${out}"').replace(
+        'delay = "10 minutes"', 'delay = "${out}"'
+    )
+    assert problems(hidden) == problems(GOOD)  # of what needs it, nothing more can be said
     spec = parse(with_part(f'secretKey = "${{env:SECRET}}"\naccessKey = "k"\n{SINK}'))
     assert spec.sources["a"].options["secretKey"] == "hush"
     assert problems(with_part(f'tags = "${{env:NONE}}"\n{SINK}')) == [
@@ -252,6 +256,10 @@ def test_bad_triggers(trigger: str) -> None:
         (
             SINK + '[steps.x]\nsql = "FROM y"\n[steps.y]\nsql = "FROM z"\n[steps.z]\nsql = "FROM x"\n',
             ["11: steps read each other in a circle: x → y → z → x"],
+        ),
+        (
+            SINK + '[steps.x]\nsql = "FROM x"\n[steps.y]\nsql = "FROM z"\n[steps.z]\nsql = "FROM y"\n',
+            ["11: steps read each other in a circle: x → x", "13: steps read each other in a circle: y → z → y"],
         ),
         (SINK + '[steps.A]\nsql = "SELECT 1"\n', ["11: steps.A: there is a view of this name: sources.a"]),
         (
