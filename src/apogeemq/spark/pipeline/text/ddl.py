@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from apogeemq.spark.pipeline.text.problems import hint
+from apogeemq.spark.pipeline.text.problems import only_near
 
 SIMPLE_TYPES: Final = frozenset(
     (
@@ -16,7 +16,7 @@ SIMPLE_TYPES: Final = frozenset(
 )
 _NESTED_TYPES: Final = ("array", "map", "struct")
 _TOKEN: Final = re.compile(r"\s*(?:`(?P<quoted>(?:``|[^`])+)`|(?P<word>[^\W]\w*)|(?P<string>'[^']*')|(?P<sign>\S))")
-_MAX_DEPTH: Final = 50
+MAX_DEPTH: Final = 50
 
 
 class SchemaUnreadable(ValueError):
@@ -59,8 +59,8 @@ class _Parser:
         return names
 
     def _type(self, what: str, depth: int) -> None:
-        if depth > _MAX_DEPTH:
-            raise SchemaUnreadable(f"types are nested more than {_MAX_DEPTH} deep")
+        if depth > MAX_DEPTH:
+            raise SchemaUnreadable(f"types are nested more than {MAX_DEPTH} deep")
         name = self._next(what)[1].lower()
         if name in _NESTED_TYPES:
             self._expect("<", name)
@@ -73,7 +73,8 @@ class _Parser:
                     self._type("the type of a map's values", depth + 1)
             self._expect(">", name)
         elif name not in SIMPLE_TYPES:
-            raise SchemaUnreadable(f"{name!r} is not a type of Spark ({what}){_near(name)}")
+            near = only_near(name, (*SIMPLE_TYPES, *_NESTED_TYPES))
+            raise SchemaUnreadable(f"{name!r} is not a type of Spark ({what}){near}")
         elif name == "interval":
             while self._peek().lower() in ("year", "month", "day", "hour", "minute", "second", "to"):
                 self._at += 1
@@ -101,8 +102,3 @@ class _Parser:
 
     def _peek(self) -> str:
         return self._tokens[self._at][1] if self._at < len(self._tokens) else ""
-
-
-def _near(name: str) -> str:
-    said = hint(name, (*SIMPLE_TYPES, *_NESTED_TYPES))
-    return said if "did you mean" in said else ""

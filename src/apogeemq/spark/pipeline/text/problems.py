@@ -66,3 +66,9 @@ def hint(word: str, known: Iterable[str]) -> str:
         if (0 < len(by_lower_case) <= 12)
         else ""
     )
+
+
+def only_near(word: str, known: Iterable[str]) -> str:
+    """The same where a list of all there are would say too much, or was said."""
+    said = hint(word, known)
+    return said if "did you mean" in said else ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from apogeemq.spark.pipeline.bodies import avro, protobuf
 from apogeemq.spark.pipeline.spec import BodyFormat, Decode, Malformed
 from apogeemq.spark.pipeline.text.ddl import SchemaUnreadable, checked_ddl
+from apogeemq.spark.pipeline.text.json_schemas import check_json_schema
 from apogeemq.spark.pipeline.text.tables import TableReader
 from apogeemq.spark.quoting import quoted
 
@@ -19,15 +20,16 @@ MAX_SKIPPED_BYTES: Final = 1024
 
 
 def read_schema(table: TableReader, surroundings: Surroundings) -> str:
-    """`schema` (DDL, or a table of columns) or `schema_file`, as one text; "" when neither is there."""
+    """`schema` (DDL, or a table of columns) or `schema_file`, as one text; "" when both are empty."""
     given, file = table.take("schema"), table.text("schema_file")
-    if given is not None and file:
+    is_given = not table.is_empty("schema")
+    if is_given and file:
         table.wrong("schema_file", "either schema or schema_file, not both")
-    if given is None and not file:
+    if not is_given and not file:
         return ""
-    key = "schema" if given is not None else "schema_file"
+    key = "schema" if is_given else "schema_file"
     try:
-        text = _ddl_text(given) if given is not None else _read(file, surroundings).decode().strip()
+        text = _ddl_text(given) if is_given else _text(file, surroundings).strip()
         check_spark_schema(text)
         return text
     except (SchemaUnreadable, UnicodeDecodeError) as error:
@@ -45,7 +47,7 @@ def read_decode(table: TableReader, surroundings: Surroundings) -> Decode:
         schema = _avro_schema(table, surroundings)
     else:
         schema = _descriptor(table, surroundings, message)
-    if not schema and not (table.has("schema") or table.has("schema_file")):
+    if table.is_empty("schema") and table.is_empty("schema_file"):
         table.wrong("", f"a schema is missing: {_WANTED[form]}")
     if message and form is not BodyFormat.PROTOBUF:
         table.wrong("message", "is for protobuf alone")
@@ -79,13 +81,11 @@ def check_spark_schema(text: str) -> None:
     if not text.startswith("{"):
         checked_ddl(text)
         return
-    found = _json(text)
-    if not isinstance(found, dict) or found.get("type") != "struct" or not isinstance(found.get("fields"), list):
-        raise SchemaUnreadable('expected Spark\'s JSON of a struct: {"type": "struct", "fields": […]}')
+    check_json_schema(_json(text))
 
 
 def _ddl_text(given: object) -> str:
-    if isinstance(given, str) and given.strip():
+    if isinstance(given, str):
         return given.strip()
     if isinstance(given, dict) and given and all(isinstance(kind, str) for kind in given.values()):
         return ", ".join(f"{quoted(name)} {kind}" for name, kind in given.items())
@@ -99,7 +99,7 @@ def _avro_schema(table: TableReader, surroundings: Surroundings) -> str:
     if not given and not file:
         return ""
     try:
-        text = given or _read(file, surroundings).decode()
+        text = given or _text(file, surroundings)
         _json(text)
         with suppress(ImportError):  # without the extra for Spark, this is as far as it goes
             avro.ddl_of(text)
@@ -132,6 +132,10 @@ def _read(file: str, surroundings: Surroundings) -> bytes:
         return surroundings.read(file)
     except OSError as error:
         raise SchemaUnreadable(f"cannot read {file}: {error.strerror or error}") from None
+
+
+def _text(file: str, surroundings: Surroundings) -> str:
+    return _read(file, surroundings).decode("utf-8-sig")
 
 
 def _json(text: str) -> object:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from apogeemq.errors import ConfigError
 from apogeemq.spark.options import OptionReader
 from apogeemq.spark.pipeline.text.parameters import as_text
-from apogeemq.spark.pipeline.text.problems import Path, Problems, hint
+from apogeemq.spark.pipeline.text.problems import Path, Problems, hint, only_near
 
 DefaultT = TypeVar("DefaultT")
 EnumT = TypeVar("EnumT", bound=StrEnum)
@@ -32,6 +32,11 @@ class TableReader:
 
     def has(self, key: str) -> bool:
         return key in self._table
+
+    def is_empty(self, key: str) -> bool:
+        """Not there, or a text of nothing, as a parameter may be."""
+        value = self._table.get(key)
+        return value is None or (isinstance(value, str) and not value.strip())
 
     def wrong(self, key: str, sentence: str) -> None:
         path = (*self._path, key) if key else self._path
@@ -85,7 +90,7 @@ class TableReader:
         try:
             return choices(text.lower())
         except ValueError:
-            self.wrong(key, f"{text!r} is not one of {', '.join(choices)}{_only_near(text, list(choices))}")
+            self.wrong(key, f"{text!r} is not one of {', '.join(choices)}{only_near(text, choices)}")
             return default
 
     def names(self, key: str) -> tuple[str, ...]:
@@ -147,11 +152,6 @@ class TableReader:
     def _expected(self, key: str, value: object, what: str, default: DefaultT) -> DefaultT:
         self.wrong(key, f"{value!r}: expected {what}")
         return default
-
-
-def _only_near(text: str, choices: list[str]) -> str:
-    said = hint(text, choices)
-    return said if "did you mean" in said else ""
 
 
 def _option_text(value: object) -> str:
