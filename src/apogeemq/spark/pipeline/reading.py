@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
 import tomllib
-from collections.abc import Mapping
-from importlib.machinery import PathFinder
+from collections.abc import Mapping, Sequence
+from importlib.abc import FileLoader
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import spec_from_file_location
 from pathlib import Path
 from typing import Final
+from zipimport import zipimporter
 
 from apogeemq.errors import ConfigError
 from apogeemq.spark.pipeline.spec import PipelineSpec
 from apogeemq.spark.pipeline.text.parameters import Parameter
 from apogeemq.spark.pipeline.text.parsing import declared_parameters, parse_pipeline
 from apogeemq.spark.pipeline.text.problems import hint
+from apogeemq.spark.pipeline.text.python_names import names_defined
 
 READY_FOLDER: Final = Path(__file__).parent.parent / "jobs"
+
+_ARCHIVES: Final = (".zip", ".egg", ".jar")  # as Spark knows them
 
 
 def read_pipeline(
@@ -51,6 +56,8 @@ def find_pipeline(path: Path | str) -> Path:
     ready = ready_pipelines()
     if str(path) in ready:
         return ready[str(path)]
+    if file.is_dir():
+        raise ConfigError(f"{path} is a folder, not a pipeline file")
     raise ConfigError(f"there is no pipeline file {path}{hint(str(path), ready)}")
 
 
@@ -61,7 +68,7 @@ def ready_pipelines() -> dict[str, Path]:
 
 def _text_of(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")  # editors of Windows put a mark at the beginning
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
@@ -85,41 +92,43 @@ class FolderOf:
     def read(self, name: str) -> bytes:
         return Path(self.path_of(name)).read_bytes()
 
-    def function_problem(self, module: str, function: str) -> str | None:
+    def file_problem(self, name: str) -> str | None:
+        path = Path(self.path_of(name))
+        if path.is_file():
+            return None
+        return f"{name} is a folder" if path.is_dir() else f"there is no file {name}"
+
+    def function_problem(self, module: str, function: str, py_files: Sequence[str]) -> str | None:
         """Found without running any of the module."""
-        source = _source_of(module, [str(self._folder), *sys.path])
-        if source is None:
-            return f"there is no module {module} in {self._folder} or on Python's path"
-        if not source.endswith(".py"):
+        spec = _spec_of(module, [str(self._folder), *sys.path], py_files)
+        if spec is None:
+            return f"there is no module {module} in {self._folder}, on Python's path or in py_files"
+        source = spec.origin or ""
+        if not source.endswith(".py") or not isinstance(spec.loader, FileLoader | zipimporter):
             return None
         try:
-            names = _names_defined(ast.parse(Path(source).read_bytes()))
-        except (OSError, SyntaxError, ValueError) as error:
+            names = names_defined(spec.loader.get_data(source))
+        except (OSError, SyntaxError, ValueError, RecursionError) as error:
             return f"{source} cannot be read: {error}"
-        return None if function in names else f"{source} has no function {function}{hint(function, names)}"
+        return (
+            None
+            if names is None or function in names
+            else f"{source} has no function {function}{hint(function, names)}"
+        )
 
 
-def _source_of(module: str, folders: list[str]) -> str | None:
-    search: list[str] | None = folders
-    found = None
+def _spec_of(module: str, folders: list[str], py_files: Sequence[str]) -> ModuleSpec | None:
+    """Spark puts files of Python beside each other, and archives on Python's path."""
+    for file in map(Path, py_files):
+        if file.suffix == ".py" and file.stem == module:
+            return spec_from_file_location(module, file)
+    archives = [file for file in py_files if file.lower().endswith(_ARCHIVES)]
+    search: list[str] | None = [*archives, *folders]
+    found: ModuleSpec | None = None
     for part in module.split("."):
-        if search is None:
-            return None
-        found = PathFinder.find_spec(part, search)
+        found = PathFinder.find_spec(part, search) if search is not None else None
         if found is None:
             return None
         locations = found.submodule_search_locations
         search = list(locations) if locations is not None else None
-    return found.origin or "" if found is not None else None
-
-
-def _names_defined(module: ast.Module) -> set[str]:
-    names: set[str] = set()
-    for node in module.body:
-        if isinstance(node, ast.FunctionDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign):
-            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-    return names
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_modules_beside_the_file_are_found_without_running_them(tmp_path: Path) 
         assert read_pipeline(file).steps["b"].python == step
     for step, sentence in {
         "steps:god": r"steps\.py has no function god; did you mean good\?",
-        "nowhere:good": r"there is no module nowhere in .* or on Python's path",
+        "nowhere:good": r"there is no module nowhere in .*, on Python's path or in py_files",
         "pack.outer:good": r"there is no module pack\.outer",
         "steps.inner:good": r"there is no module steps\.inner",
     }.items():
@@ -56,9 +57,41 @@ def test_modules_beside_the_file_are_found_without_running_them(tmp_path: Path) 
         read_pipeline(file)
 
 
+def test_modules_of_files_for_executors_are_found(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "alone.py").write_text("def good(df): return df\n")
+    with ZipFile(tmp_path / "lib" / "packed.zip", "w") as archive:
+        archive.writestr("pack/__init__.py", "")
+        archive.writestr("pack/inner.py", "def good(df): return df\n")
+    file = tmp_path / "p.toml"
+    text = TEXT.replace('name = "p"', 'name = "p"\npy_files = ["lib/alone.py", "lib/packed.zip"]')
+    for step in ("alone:good", "pack.inner:good"):
+        file.write_text(text.format(step))
+        assert read_pipeline(file).steps["b"].python == step
+    for step, sentence in {
+        "alone:god": r"alone\.py has no function god; did you mean good\?",
+        "alone.good:good": r"there is no module alone\.good",
+        "pack.inner:god": r"packed\.zip/pack/inner\.py has no function god; did you mean good\?",
+        "pack.outer:good": r"there is no module pack\.outer",
+        "lib.alone:god": r"lib/alone\.py has no function god",
+    }.items():
+        file.write_text(text.format(step))
+        with pytest.raises(PipelineInvalid, match=rf"p\.toml:9: steps\.b\.python: .*{sentence}"):
+            read_pipeline(file)
+    file.write_text(text.format("alone:good").replace("lib/alone.py", "nope.py").replace("lib/packed.zip", "lib"))
+    with pytest.raises(PipelineInvalid) as raised:
+        read_pipeline(file)
+    assert [problem.partition("py_files: ")[2] for problem in raised.value.problems if ":3:" in problem] == [
+        "lib is a folder",
+        "there is no file nope.py",
+    ]
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"there is no pipeline file mirrr; did you mean mirror\?"):
         read_pipeline("mirrr")
+    with pytest.raises(ConfigError, match="is a folder, not a pipeline file"):
+        read_pipeline(tmp_path)
     (tmp_path / "p.toml").write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="is not UTF-8 text"):
         read_pipeline(tmp_path / "p.toml")
@@ -70,6 +103,20 @@ def test_a_file_comes_before_a_ready_pipeline(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "mirror").write_text(TEXT.format("steps:good"))
     assert find_pipeline("mirror") == Path("mirror")
     assert read_description("mirror") == "does it"
+
+
+def test_a_file_may_begin_with_a_mark_of_its_encoding(tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text(TEXT.format("apogeemq.spark.jobs.mirror:mirrored"), encoding="utf-8-sig")
+    assert read_pipeline(tmp_path / "p.toml").name == "p"
+
+
+def test_what_needs_a_parameter_that_is_missing_is_not_said_to_be_wrong() -> None:
+    with pytest.raises(PipelineInvalid) as raised:
+        read_pipeline("mirror")
+    assert [problem.partition("the parameter ")[2].partition(" ")[0] for problem in raised.value.problems] == [
+        "to_name_server",
+        "topics",
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(ready_pipelines()))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from apogeemq.errors import PipelineInvalid
@@ -55,7 +55,11 @@ class Surroundings(Protocol):
         """Its content; OSError."""
         ...
 
-    def function_problem(self, module: str, function: str) -> str | None:
+    def file_problem(self, name: str) -> str | None:
+        """Why there is no such file."""
+        ...
+
+    def function_problem(self, module: str, function: str, py_files: Sequence[str]) -> str | None:
         """Why a Python step cannot be had; None when it can."""
         ...
 
@@ -96,13 +100,16 @@ class _Parser:
         self._root = TableReader(document, (), problems)
         self._file = problems.file
         self._surroundings = surroundings
+        self._py_files: tuple[str, ...] = ()
 
     def spec(self) -> PipelineSpec:
         root = self._root
+        root.take(PARAMS)  # read before all else, and known
         head = root.table("pipeline")
         if head is None:
             root.wrong("pipeline", "the table [pipeline] is missing: it names the pipeline")
             head = TableReader({"name": "unnamed"}, ("pipeline",), Problems(self._file, {}))
+        self._py_files = self._files(head, "py_files")
         spark = root.table("spark") or TableReader({}, ("spark",), Problems(self._file, {}))
         spec = PipelineSpec(
             name=head.required("name", "the name of the pipeline"),
@@ -110,7 +117,7 @@ class _Parser:
             file=self._file,
             checkpoint=head.text("checkpoint"),
             trigger=_trigger(head),
-            py_files=tuple(self._surroundings.path_of(name) for name in head.names("py_files")),
+            py_files=self._py_files,
             packages=spark.names("packages"),
             spark_conf=spark.options("conf"),
             sources={name: self._source(name, table) for name, table in root.tables("sources")},
@@ -122,6 +129,12 @@ class _Parser:
         for table in (head, spark, root):
             table.finish()
         return spec
+
+    def _files(self, table: TableReader, key: str) -> tuple[str, ...]:
+        names = table.names(key)
+        for problem in filter(None, map(self._surroundings.file_problem, names)):
+            table.wrong(key, problem)
+        return tuple(map(self._surroundings.path_of, names))
 
     def _source(self, name: str, table: TableReader) -> Source:
         form = table.required("format", "rocketmq, rocketmq-routes, rocketmq-store or a format of Spark").lower()
@@ -172,7 +185,7 @@ class _Parser:
         if sql:
             table.wrong("sql_file", "either sql or sql_file, not both")
         try:
-            return self._surroundings.read(file).decode()
+            return self._surroundings.read(file).decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             table.wrong("sql_file", f"cannot read {file}: {getattr(error, 'strerror', None) or error}")
             return "SELECT 1"
@@ -183,7 +196,7 @@ class _Parser:
             return
         if not inputs:
             table.wrong("", "a python step needs from: the views its function is given")
-        problem = self._surroundings.function_problem(*python.split(":"))
+        problem = self._surroundings.function_problem(*python.split(":"), self._py_files)
         if problem is not None:
             table.wrong("python", problem)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -84,7 +84,10 @@ class Files:
             raise FileNotFoundError(2, "No such file or directory")
         return self._files[name]
 
-    def function_problem(self, module: str, function: str) -> str | None:
+    def file_problem(self, name: str) -> str | None:
+        return None if name in self._files else f"there is no file {name}"
+
+    def function_problem(self, module: str, function: str, py_files: Sequence[str]) -> str | None:
         return None if module == "steps" else f"there is no module {module}"
 
 
@@ -224,6 +227,7 @@ def test_parameters() -> None:
     assert problems(GOOD.replace("${out}", "${aut}"), out="x") == [
         "35: sinks.files.path: there is no parameter aut in [params]; did you mean out?"
     ]
+    assert problems(with_part(SINK + "[param]\n")) == ["11: unknown key param in the file; did you mean params?"]
     hidden = GOOD.replace('subscribe = "orders"', 'subscribe = "${out}"').replace(
         'delay = "10 minutes"', 'delay = "${out}"'
     )
@@ -396,6 +400,17 @@ DECODE = with_part('[sources.a.decode]\nmalformed = "keep"\nformat = "{}"\n{}\n'
         ("json", "", "8", "", "a schema is missing: schema with DDL, or schema_file with the name of a file of it"),
         ("json", 'schema_file = "s.ddl"', "11", ".schema_file", "cannot read s.ddl: No such file or directory"),
         ("json", 'schema_file = "bad.json"', "11", ".schema_file", "expected Spark's JSON of a struct: {"),
+        ("json", 'schema_file = ""', "8", "", "a schema is missing: schema with DDL, or schema_file with the name of"),
+        ("json", 'schema = " "', "8", "", "a schema is missing: schema with DDL, or schema_file with the name of"),
+        ("avro", 'schema = ""', "8", "", "a schema is missing: schema with Avro's JSON, or schema_file with"),
+        (
+            "protobuf",
+            'message = "shop.Order"\nschema_file = ""',
+            "8",
+            "",
+            "a schema is missing: schema_file with the name of a descriptor set",
+        ),
+        ("json", 'schema_file = "wrong.json"', "11", ".schema_file", "'strin' is not a type in Spark's JSON (the"),
         ("json", "schema = 3", "11", ".schema", "expected DDL such as 'id STRING, price DOUBLE', or a table of"),
         ("json", 'schema = "a INT"\nmessage = "x"', "12", ".message", "is for protobuf alone"),
         ("avro", 'schema = "{"', "11", ".schema", "not JSON: Expecting property name"),
@@ -419,9 +434,23 @@ DECODE = with_part('[sources.a.decode]\nmalformed = "keep"\nformat = "{}"\n{}\n'
     ],
 )
 def test_schemas_that_cannot_be_read(form: str, keys: str, line: str, key: str, sentence: str) -> None:
-    files = {"bad.json": b'{"type": "array"}', "good.desc": descriptor_set()}
+    wrong = b'{"type": "struct", "fields": [{"name": "a", "type": "strin"}]}'
+    files = {"bad.json": b'{"type": "array"}', "wrong.json": wrong, "good.desc": descriptor_set()}
     (problem,) = problems(DECODE.format(form, keys), files)
     assert problem.replace("unreadable schema: ", "").startswith(f"{line}: sources.a.decode{key}: {sentence}")
+
+
+def test_files_for_executors_are_there() -> None:
+    text = with_part(SINK).replace('name = "p"', 'name = "p"\npy_files = ["a.zip", "b.py"]')
+    assert problems(text, {"a.zip": b""}) == ["3: pipeline.py_files: there is no file b.py"]
+    assert parse(text, {"a.zip": b"", "b.py": b""}).py_files == ("/folder/a.zip", "/folder/b.py")
+
+
+def test_texts_may_begin_with_a_mark_of_their_encoding() -> None:
+    files = {"s.ddl": b"\xef\xbb\xbfa INT", "q.sql": b"\xef\xbb\xbfFROM a"}
+    spec = parse(DECODE.format("json", 'schema_file = "s.ddl"') + '[steps.p]\nsql_file = "q.sql"\n', files)
+    decode = spec.sources["a"].decode
+    assert decode is not None and (decode.schema, spec.steps["p"].sql) == ("a INT", "FROM a")
 
 
 def test_schemas_from_files() -> None:
