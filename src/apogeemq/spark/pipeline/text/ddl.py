@@ -78,16 +78,24 @@ class _Parser:
         elif name == "interval":
             while self._peek().lower() in ("year", "month", "day", "hour", "minute", "second", "to"):
                 self._at += 1
-        elif self._peek() == "(":
+        else:
+            self._type_arguments(name)
+
+    def _type_arguments(self, name: str) -> None:
+        """(10, 2), COLLATE name."""
+        if self._peek() == "(":
             while self._peek() not in (")", ""):
                 self._at += 1
             self._expect(")", name)
+        if self._peek().upper() == "COLLATE":
+            self._at += 2
+            while self._peek() == ".":
+                self._at += 2
 
     def _attributes(self) -> None:
-        """NOT NULL, COMMENT 'text', COLLATE name."""
-        while self._peek().upper() in ("NOT", "NULL", "COMMENT", "COLLATE"):
-            word = self._peek().upper()
-            self._at += 2 if word in ("COMMENT", "COLLATE") else 1
+        """NOT NULL, COMMENT 'text'."""
+        while self._peek().upper() in ("NOT", "NULL", "COMMENT"):
+            self._at += 2 if self._peek().upper() == "COMMENT" else 1
 
     def _expect(self, sign: str, where: str) -> None:
         if self._peek() != sign:

@@ -167,6 +167,8 @@ class _Reading:
         word = self._word(position)
         if word == "LATERAL":
             return self._word(position + 1) == "VIEW"  # the commas after it are between columns
+        if word == "|":
+            return self._word(position + 1) == ">"  # what a pipe's operator names is no relation, but after JOIN
         return word in _END_OF_FROM and self._word(position - 1) != "."
 
     def _word(self, position: int) -> str:

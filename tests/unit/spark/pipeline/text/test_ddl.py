@@ -15,6 +15,8 @@ from apogeemq.spark.pipeline.text.ddl import SchemaUnreadable, checked_ddl
         ("m MAP<STRING, ARRAY<STRUCT<x: INT, y TIMESTAMP_NTZ>>>, s struct<>", ["m", "s"]),
         ("i INTERVAL DAY TO SECOND, v VARCHAR(20), größe double", ["i", "v", "größe"]),
         ("_x bigint,", ["_x"]),
+        ("a STRING COLLATE UTF8_LCASE NOT NULL, b ARRAY<STRING COLLATE system.builtin.UNICODE>", ["a", "b"]),
+        ("m MAP<STRING COLLATE UNICODE_CI, STRUCT<x: STRING COLLATE UTF8_LCASE COMMENT 'c', y INT>>", ["m"]),
     ],
 )
 def test_good(text: str, names: list[str]) -> None:
