@@ -196,7 +196,8 @@ class _Parser:
             return
         if not inputs:
             table.wrong("", "a python step needs from: the views its function is given")
-        problem = self._surroundings.function_problem(*python.split(":"), self._py_files)
+        module, function = python.split(":")
+        problem = self._surroundings.function_problem(module, function, self._py_files)
         if problem is not None:
             table.wrong("python", problem)
 
