@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from apogeemq.errors import PipelineInvalid
 from apogeemq.spark.pipeline.spec import (
     Action,
     BodyFormat,
     Malformed,
     OutputMode,
-    PipelineSpec,
     SinkKind,
     Trigger,
     Watermark,
 )
-from apogeemq.spark.pipeline.text.parsing import declared_parameters, parse_pipeline
-from tests.shop_messages import AVRO_ORDER, descriptor_set
+from apogeemq.spark.pipeline.text.parsing import declared_parameters
+from tests.unit.spark.pipeline.text.pipeline_texts import SINK, parse, problems, with_part
 
 GOOD = """\
 [pipeline]
@@ -66,51 +63,6 @@ mode = "complete"
 id_columns = ["n"]
 options = { nameServer = "${server}" }
 """
-
-
-class Files:
-    """What is around a pipeline file, as values."""
-
-    environment: Mapping[str, str] = {"SECRET": "hush"}
-
-    def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
-        self._files = files or {}
-
-    def path_of(self, name: str) -> str:
-        return f"/folder/{name}"
-
-    def read(self, name: str) -> bytes:
-        if name not in self._files:
-            raise FileNotFoundError(2, "No such file or directory")
-        return self._files[name]
-
-    def file_problem(self, name: str) -> str | None:
-        return None if name in self._files else f"there is no file {name}"
-
-    def function_problem(self, module: str, function: str, py_files: Sequence[str]) -> str | None:
-        return None if module == "steps" else f"there is no module {module}"
-
-
-def parse(text: str, files: Mapping[str, bytes] | None = None, **given: str) -> PipelineSpec:
-    return parse_pipeline(text, "p.toml", given, Files(files))
-
-
-def problems(text: str, files: Mapping[str, bytes] | None = None, **given: str) -> list[str]:
-    with pytest.raises(PipelineInvalid) as raised:
-        parse(text, files, **given)
-    assert str(raised.value).count("\n") == len(raised.value.problems)
-    return [problem.removeprefix("p.toml:") for problem in raised.value.problems]
-
-
-def with_part(part: str) -> str:
-    """A good small file and something at its end, from line 8 on."""
-    return (
-        '[pipeline]\nname = "p"\n[sources.a]\nformat = "rocketmq"\n'
-        '[sources.a.options]\nnameServer = "h:1"\nsubscribe = "t"\n' + part
-    )
-
-
-SINK = '[sinks.s]\nfrom = "a"\nkind = "console"\n'
 
 
 def test_a_good_file() -> None:
@@ -391,80 +343,10 @@ def test_streams_of_files_need_a_schema() -> None:
     assert parse(text.replace("stream =", 'schema = "x INT"\nstream =')).sources["a"].schema == "x INT"
 
 
-DECODE = with_part('[sources.a.decode]\nmalformed = "keep"\nformat = "{}"\n{}\n' + SINK)
-
-
-@pytest.mark.parametrize(
-    ("form", "keys", "line", "key", "sentence"),
-    [
-        ("json", "", "8", "", "a schema is missing: schema with DDL, or schema_file with the name of a file of it"),
-        ("json", 'schema_file = "s.ddl"', "11", ".schema_file", "cannot read s.ddl: No such file or directory"),
-        ("json", 'schema_file = "bad.json"', "11", ".schema_file", "expected Spark's JSON of a struct: {"),
-        ("json", 'schema_file = ""', "8", "", "a schema is missing: schema with DDL, or schema_file with the name of"),
-        ("json", 'schema = " "', "8", "", "a schema is missing: schema with DDL, or schema_file with the name of"),
-        ("avro", 'schema = ""', "8", "", "a schema is missing: schema with Avro's JSON, or schema_file with"),
-        (
-            "protobuf",
-            'message = "shop.Order"\nschema_file = ""',
-            "8",
-            "",
-            "a schema is missing: schema_file with the name of a descriptor set",
-        ),
-        ("json", 'schema_file = "wrong.json"', "11", ".schema_file", "'strin' is not a type in Spark's JSON (the"),
-        ("json", "schema = 3", "11", ".schema", "expected DDL such as 'id STRING, price DOUBLE', or a table of"),
-        ("json", 'schema = "a INT"\nmessage = "x"', "12", ".message", "is for protobuf alone"),
-        ("avro", 'schema = "{"', "11", ".schema", "not JSON: Expecting property name"),
-        ("avro", 'schema = \'{"type": "recrd"}\'', "11", ".schema", "{'type': 'recrd'} is not a type of Avro"),
-        (
-            "avro",
-            f"schema = '{AVRO_ORDER}'\noptions = {{ a = 1 }}",
-            "12",
-            ".options",
-            "go to Spark's function for JSON",
-        ),
-        ("protobuf", 'schema_file = "good.desc"', "8", "", "message is missing: the full name of the message"),
-        (
-            "protobuf",
-            'schema_file = "bad.json"\nmessage = "a.Order"',
-            "11",
-            ".schema_file",
-            "not a whole descriptor set",
-        ),
-        ("protobuf", 'schema_file = "good.desc"\nmessage = "Oder"', "11", ".schema_file", "there is no message Oder"),
-    ],
-)
-def test_schemas_that_cannot_be_read(form: str, keys: str, line: str, key: str, sentence: str) -> None:
-    wrong = b'{"type": "struct", "fields": [{"name": "a", "type": "strin"}]}'
-    files = {"bad.json": b'{"type": "array"}', "wrong.json": wrong, "good.desc": descriptor_set()}
-    (problem,) = problems(DECODE.format(form, keys), files)
-    assert problem.replace("unreadable schema: ", "").startswith(f"{line}: sources.a.decode{key}: {sentence}")
-
-
 def test_files_for_executors_are_there() -> None:
     text = with_part(SINK).replace('name = "p"', 'name = "p"\npy_files = ["a.zip", "b.py"]')
     assert problems(text, {"a.zip": b""}) == ["3: pipeline.py_files: there is no file b.py"]
     assert parse(text, {"a.zip": b"", "b.py": b""}).py_files == ("/folder/a.zip", "/folder/b.py")
-
-
-def test_texts_may_begin_with_a_mark_of_their_encoding() -> None:
-    files = {"s.ddl": b"\xef\xbb\xbfa INT", "q.sql": b"\xef\xbb\xbfFROM a"}
-    spec = parse(DECODE.format("json", 'schema_file = "s.ddl"') + '[steps.p]\nsql_file = "q.sql"\n', files)
-    decode = spec.sources["a"].decode
-    assert decode is not None and (decode.schema, spec.steps["p"].sql) == ("a INT", "FROM a")
-
-
-def test_schemas_from_files() -> None:
-    files = {"s.ddl": b"a INT\n", "s.avsc": AVRO_ORDER.encode(), "s.desc": descriptor_set()}
-    decode = parse(DECODE.format("json", 'schema_file = "s.ddl"'), files).sources["a"].decode
-    assert decode is not None and decode.schema == "a INT"
-    decode = parse(DECODE.format("json", 'schema = {"a`b" = "INT"}'), files).sources["a"].decode
-    assert decode is not None and decode.schema == "`a``b` INT"
-    decode = parse(DECODE.format("avro", 'schema_file = "s.avsc"\nskip_bytes = 5'), files).sources["a"].decode
-    assert decode is not None and decode.skip_bytes == 5
-    decode = (
-        parse(DECODE.format("protobuf", 'schema_file = "s.desc"\nmessage = "shop.Order"'), files).sources["a"].decode
-    )
-    assert decode is not None and decode.schema == "/folder/s.desc"
 
 
 def test_options_of_our_formats_are_checked_each_with_its_line() -> None:
@@ -535,33 +417,3 @@ def test_options_of_the_console() -> None:
         "11: sinks.s.options: option rows is 'many': expected a whole number from 1 to 1000",
         "11: sinks.s.options: unknown option foo",
     ]
-
-
-@pytest.mark.parametrize(
-    ("selection", "server", "is_loop"),
-    [
-        ('subscribe = "t,u"', "H:1", True),
-        ('subscribe = "t"', "g:1; h:1", True),
-        ('assign = \'{"t": {"a": [0]}}\'', "h:1", True),
-        ('subscribePattern = "t.*"', "h:1", True),
-        ('subscribePattern = "u.*"', "h:1", False),
-        ('subscribe = "u"', "h:1", False),
-        ('subscribe = "t"', "g:1", False),
-        ('subscribe = "t"\nnamespace = "n"', "h:1", False),
-    ],
-)
-def test_a_pipeline_does_not_read_what_it_writes(selection: str, server: str, is_loop: bool) -> None:
-    text = with_part(SINK + f'[dead_letters]\ntopic = "t"\noptions = {{ nameServer = "{server}" }}\n')
-    text = text.replace('subscribe = "t"', selection)
-    if not is_loop:
-        assert parse(text).dead_letters is not None
-        return
-    assert [problem.partition(": ")[2] for problem in problems(text)] == [
-        "dead_letters: writes to the topic t, which sources.a reads: what is written would be read again, without end"
-    ]
-
-
-def test_a_server_is_the_same_by_any_of_its_names() -> None:
-    text = with_part(SINK + '[dead_letters]\ntopic = "t"\noptions = { nameServer = "localhost:1" }\n')
-    (problem,) = problems(text.replace('"h:1"', '"g:1,127.0.0.1:1"'))
-    assert problem.startswith("12: dead_letters: writes to the topic t, which sources.a reads")
