@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from apogeemq.errors import PipelineInvalid
 from apogeemq.spark.jobs.send_samples import sample_text
 from tests.peers.ours import NameServer
 from tests.spark.ready import run_ready, run_shown
@@ -28,15 +31,22 @@ def rows(spark: SparkSession, path: Path, key: str) -> dict[Any, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def report(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of the sample journal, served by a name server that has it."""
-    folder = tmp_path_factory.mktemp("route-health")
+def sample_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a name server that has the sample journal."""
+    folder = tmp_path_factory.mktemp("names")
     journal = folder / "data" / "journal" / "routes-00000000000000000001.jsonl"
     journal.parent.mkdir(parents=True)
     journal.write_text(sample_text("route-journal.jsonl"))
     with NameServer(work_dir=folder, data_dir=folder / "data") as names:
-        given = {"name_server": names.address, "out": str(folder / "out"), "until": HOUR}
-        _, shown = run_shown(spark, "route-health", folder / "state", **given)
+        yield names.address
+
+
+@pytest.fixture(scope="module")
+def report(spark: SparkSession, sample_server: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the whole sample journal."""
+    folder = tmp_path_factory.mktemp("route-health")
+    given = {"name_server": sample_server, "out": str(folder / "out"), "until": HOUR}
+    _, shown = run_shown(spark, "route-health", folder / "state", **given)
     for name, text in shown.items():
         (folder / "out" / f"{name}.txt").write_text(text)
     return folder / "out"
@@ -90,6 +100,35 @@ def test_spread_of_topics(spark: SparkSession, report: Path) -> None:
         "payments": ("broker-a:4 broker-b:8", True, False, False),
         "clicks": ("broker-a:4", True, True, True),
     }
+
+
+def test_what_came_after_its_end_is_not_in_a_report(spark: SparkSession, sample_server: str, tmp_path: Path) -> None:
+    """In the sample, broker-b has been away once by then. What is ignored is a regular expression, backslashes too."""
+    out = tmp_path / "out"
+    given = {"name_server": sample_server, "out": str(out), "until": "2026-11-16T00:17:30Z"}
+    run_ready(spark, "route-health", tmp_path / "state", **given, ignored=r"TBW\d+$|pay\w+$")
+    brokers = rows(spark, out / "brokers", "broker broker_id")
+    assert {key: (row["is_up"], row["losses"], row["is_flapping"]) for key, row in brokers.items()} == {
+        ("broker-a", 0): (True, 0, False),
+        ("broker-a", 1): (True, 0, False),
+        ("broker-b", 0): (True, 1, False),
+    }
+    assert brokers["broker-b", 0]["availability"] == pytest.approx(1 - 30 / 1049, abs=1e-6)
+    assert {row["since"] <= row["reported_at"] for row in brokers.values()} == {True}
+    masters = rows(spark, out / "masters", "broker")
+    assert {name: (row["without_master_seconds"], row["absent_seconds"]) for name, row in masters.items()} == {
+        "broker-a": (0, 0),
+        "broker-b": (0, 30),
+    }
+    assert set(rows(spark, out / "topics", "topic")) == {"orders", "clicks"}
+
+
+@pytest.mark.parametrize("until", ["2h", "16.11.2026"])
+def test_an_end_that_is_no_time_is_refused(spark: SparkSession, sample_server: str, tmp_path: Path, until: str) -> None:
+    given = {"name_server": sample_server, "out": str(tmp_path / "out"), "until": until}
+    with pytest.raises(PipelineInvalid, match=f"'{re.escape(until)}' .* cannot be cast"):
+        run_ready(spark, "route-health", tmp_path / "state", **given)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_broker_that_was_killed_and_a_topic_made_by_a_message(
