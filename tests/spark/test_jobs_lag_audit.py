@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from apogeemq.blocking import Consumer, ConsumerOptions, Message
+from apogeemq.blocking import Consumer, ConsumerOptions, Message, PullConsumer
 from apogeemq.model.properties import UNIQUE_KEY, encode_properties
 from apogeemq.model.topics import AUTO_CREATE_TOPIC
 from apogeemq.protocol.codes import RequestCode, ResponseCode
@@ -95,6 +95,24 @@ def test_the_oldest_that_waits_may_be_outside_of_what_is_looked_at(
     for row in waiting:
         assert 0 <= row["oldest_waiting_seconds"] < HOUR_MS / 1000
         assert row["oldest_waiting"] is not None
+
+
+def test_a_group_beyond_the_end_of_a_queue_hides_nothing(spark: SparkSession, world: World, tmp_path: Path) -> None:
+    """As after a topic was made anew: the group of one queue has read more than there is, and two messages wait in
+    another. The pattern is for everything."""
+    topic, group = world.topic("anew", queues=1), world.name("group")
+    beyond, other = world.queues(topic)
+    world.put(other, [Message(topic, b"one"), Message(topic, b"two")])
+    with PullConsumer(world.address, group) as consumer:
+        consumer.pull(beyond, 0)  # its broker knows the group from then on
+        consumer.update_consume_offset(beyond, 100)
+    out = audited(spark, world, tmp_path, ".*", group)
+    queues = [row for row in report(spark, out / "groups") if row["topic"] == topic]
+    assert {(row["broker"], row["consumed"], row["waiting"]) for row in queues} == {
+        (beyond.broker_name, 0, 0),
+        (other.broker_name, 0, 2),
+    }
+    assert not any(row["topic"].startswith("rmq_sys_") for row in report(spark, out / "groups"))
 
 
 def test_messages_that_are_there_twice_and_numbers_that_are_missing(

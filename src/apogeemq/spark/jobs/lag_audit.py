@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -11,11 +11,13 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from apogeemq.client import MessageQueue, ReceivedMessage
 from apogeemq.errors import ConfigError
-from apogeemq.model.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from apogeemq.model.topics import dead_letter_topic, retry_topic
 from apogeemq.spark.cluster import cluster_of
 from apogeemq.spark.connection import Connection
 from apogeemq.spark.options import OptionReader
 from apogeemq.spark.source.read_options import DEFAULT_GROUP
+from apogeemq.spark.source.selection import Selection
+from apogeemq.spark.source.starting import all_queues
 
 MAX_GROUPS: Final = 1_000
 
@@ -36,31 +38,38 @@ _POSITIONS: Final = StructType(
 Position = tuple[str, str, str, int, int, int, int | None, int | None, int | None]
 
 
-def group_positions(messages: DataFrame, *, topics: str, groups: str, **connection: str) -> DataFrame:
-    """Where each group is in each queue of the topics and of its own retry and dead letter topics: a row for each.
+def group_positions(messages: DataFrame, *, groups: str, **options: str) -> DataFrame:
+    """Where each group is in each queue of the topics that `messages` is read from, and of its own retry and dead
+    letter topics: a row for each. The options are those of the source that say where and what.
 
     The first message that waits is asked of its broker: it may be older than the messages of the report, or of a topic
     that is not among them.
     """
-    options = OptionReader(connection)
-    found = Connection.read(options)
-    options.finish()
-    try:
-        pattern = re.compile(topics)
-    except re.error as error:
-        raise ConfigError(f"topics is {topics!r}: expected a regular expression ({error})") from None
+    reader = OptionReader(options)
+    connection, topics = Connection.read(reader), Selection.read(reader)
+    reader.finish()
     names = list(dict.fromkeys(name.strip() for name in groups.split(",") if name.strip()))
     if len(names) > MAX_GROUPS:
         raise ConfigError(f"groups names {len(names)} groups: expected at most {MAX_GROUPS}")
-    rows = [row for group in names for row in _positions(found, group, pattern)]
-    return messages.sparkSession.createDataFrame(rows, _POSITIONS)
+    return messages.sparkSession.createDataFrame(list(positions(connection, topics, names)), _POSITIONS)
 
 
-def _positions(connection: Connection, group: str, topics: re.Pattern[str]) -> Iterator[Position]:
+def positions(connection: Connection, topics: Selection, groups: Iterable[str]) -> Iterator[Position]:
+    """As the source chooses: what belongs to the system, or may not be read, is left out."""
+    cluster = cluster_of(connection, DEFAULT_GROUP)
+    chosen = all_queues(cluster, topics)
+    for group in groups:
+        own = all_queues(cluster, Selection(pattern=_own_topics(group)))
+        queues = sorted(chosen | own, key=lambda queue: (queue.topic, queue.broker_name, queue.queue_id))
+        yield from _of_group(connection, group, queues)
+
+
+def _own_topics(group: str) -> str:
+    return "|".join(re.escape(topic) for topic in (retry_topic(group), dead_letter_topic(group)))
+
+
+def _of_group(connection: Connection, group: str, queues: Sequence[MessageQueue]) -> Iterator[Position]:
     cluster = cluster_of(connection, group)
-    own = (f"{RETRY_PREFIX}{group}", f"{DEAD_LETTER_PREFIX}{group}")
-    chosen = [topic for topic in cluster.topics() if topics.fullmatch(topic) or topic in own]
-    queues: list[MessageQueue] = [queue for topic in sorted(chosen) for queue in cluster.queues(topic)]
     least, ends = cluster.min_offsets(queues), cluster.max_offsets(queues)
     committed = cluster.committed(queues)
     starts = {queue: max(committed[queue] or 0, least[queue]) for queue in queues}
