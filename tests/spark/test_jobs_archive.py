@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 from apogeemq.blocking import Message
 from apogeemq.errors import StorageFailed
 from apogeemq.spark.jobs.archive import compact, coverage, coverage_by_topic, read_archive
+from apogeemq.spark.pipeline.reading import read_pipeline
+from apogeemq.spark.source.columns import ALL_COLUMNS
 from tests.peers.process import Process, wait_for
 from tests.spark.ready import run_ready
 from tests.spark.worlds import World
@@ -67,6 +69,20 @@ def test_topics_become_files_by_hour_and_then_fewer_files(
     assert (row["tags"], row["keys"], row["properties"]["colour"], len(row["hour"])) == ("x", ["a", "b"], "blue", 2)
     for found in coverage_by_topic(read_archive(spark, archive)).collect():
         assert (found["duplicates"], found["missing"]) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["archive", "archive-delta"])
+def test_date_and_hour_are_in_utc_on_the_days_when_clocks_change(spark: SparkSession, name: str) -> None:
+    moments = ["2026-03-29 00:59:59.9", "2026-03-29 01:30:00", "2026-03-29 02:15:00", "2026-10-25 00:30:00"]
+    moments += ["2026-10-25 01:30:00", "2026-10-24 22:30:00", "2026-12-31 23:59:59.999"]
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    others = (f"NULL AS {column}" for column in ALL_COLUMNS if column != "store_timestamp")
+    stored = session.createDataFrame([(f"{moment}Z",) for moment in moments], "said STRING")
+    stored.selectExpr("CAST(said AS TIMESTAMP) AS store_timestamp", *others).createOrReplaceTempView("messages")
+    found = session.sql(read_pipeline(name, {"topics": ".*"}).steps["kept"].sql).select("date", "hour")
+    assert [tuple(row) for row in found.collect()] == [(moment[:10], moment[11:13]) for moment in moments]
+    assert [kind for _, kind in found.dtypes] == ["string", "string"]
 
 
 @pytest.fixture
