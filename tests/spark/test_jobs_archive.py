@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
 from apogeemq.blocking import Message
 from apogeemq.errors import StorageFailed
-from apogeemq.spark.jobs.archive import compact, coverage, coverage_by_topic, read_archive
+from apogeemq.spark.jobs.archive import PARTITIONS, compact, coverage, coverage_by_topic, read_archive
+from apogeemq.spark.pipeline.epoch_files import EpochFiles, EpochLine
 from apogeemq.spark.pipeline.reading import read_pipeline
 from apogeemq.spark.source.columns import ALL_COLUMNS
 from tests.peers.process import Process, wait_for
@@ -33,8 +35,8 @@ def bodies(spark: SparkSession, archive: Path) -> Counter[bytes]:
     return Counter(bytes(row["body"]) for row in read_archive(spark, archive).select("body").collect())
 
 
-def files(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("[!._]*.parquet"))
+def files(folder: Path, name: str = "[!._]*.parquet") -> list[Path]:
+    return [path for path in sorted(folder.rglob(name)) if "_staging" not in path.parts]
 
 
 def expected(count: int) -> Counter[bytes]:
@@ -140,14 +142,34 @@ def test_small_files_go_away_later(spark: SparkSession, filled: Path) -> None:
     compact(spark, filled, now_ms=now_ms)
     compact(spark, filled, now_ms=now_ms + 47 * HOUR_MS)
     assert len(files(filled / "recent")) == 60
-    attempt = filled / "recent" / "_staging" / "kept" / "00000009-abc"
-    attempt.mkdir(parents=True)
-    compact(spark, filled, now_ms=now_ms + 49 * HOUR_MS)
-    assert len(files(filled / "recent")) == 60, "the sink is within an epoch"
-    attempt.rmdir()
+    orphan = filled / "recent" / "_staging" / "another" / "00000009-abc"  # of a pipeline that was killed
+    orphan.mkdir(parents=True)
     compact(spark, filled, now_ms=now_ms + 49 * HOUR_MS)
     assert files(filled / "recent") == []
     assert bodies(spark, filled) == expected(600)
+
+
+def test_an_epoch_that_was_cut_off_goes_on_after_days(spark: SparkSession, filled: Path) -> None:
+    """It had put one of its files in place. They are compacted, and all others deleted meanwhile."""
+    recent, now_ms = filled / "recent", later()
+    rows = read_archive(spark, filled).where("queue_id = 0")
+    sink = EpochFiles(spark, str(recent), "query", "parquet")
+    sink.write(rows.coalesce(1), 1, PARTITIONS, {})
+    moved = files(recent, "00000001-*.parquet")
+    assert len(moved) == 6
+    line = msgspec.json.decode((recent / "_epochs" / "query" / "00000001.json").read_bytes(), type=EpochLine)
+    staged = next(name for name in line.files if line.place_of(name) == str(moved[0].relative_to(recent)))
+    (recent / line.attempt / staged).parent.mkdir(parents=True)
+    moved[0].rename(recent / line.attempt / staged)
+
+    compact(spark, filled, now_ms=now_ms)
+    compact(spark, filled, now_ms=now_ms + 49 * HOUR_MS)
+    assert files(recent) == moved[1:]
+    sink.write(rows.limit(0), 1, PARTITIONS, {})
+    assert files(recent) == moved
+    compact(spark, filled, now_ms=now_ms + 50 * HOUR_MS)
+    assert files(recent) == moved[:1]
+    assert read_archive(spark, filled).count() == 660
 
 
 def test_a_folder_without_messages_is_an_error(spark: SparkSession, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from apogeemq.errors import StorageFailed
 from apogeemq.spark.jobs.archive_ledger import HOURS, RECENT, Ledger, visible_files
+from apogeemq.spark.pipeline.epoch_files import files_in_motion
 from apogeemq.spark.pipeline.reading import read_pipeline
 from apogeemq.spark.pipeline.sessions import open_session
 from apogeemq.spark.pipeline.text.failures import failure_text
@@ -37,7 +38,6 @@ MAX_BYTES_A_RUN: Final = 64 * 1024**3
 MAX_FILES_A_RUN: Final = 20_000
 _MAX_TASKS: Final = 200
 _HOUR_MS: Final = 3_600_000
-_SINK_STAGING: Final = "_staging"
 
 # The names Spark gives to folders of a partition.
 _PLACE: Final = re.compile(r"topic=[^/]+/date=([0-9]{4}-[0-9]{2}-[0-9]{2})/hour=([0-9]{2})/[^/]+")
@@ -64,8 +64,8 @@ def compact(
     """Make large files under `hours` of the small ones under `recent`, for hours that ended `delay_ms` ago.
 
     Rows that come later for such an hour get a file of their own from the next call. Small files are deleted `keep_ms`
-    after they were replaced: until then whoever had begun to read them can go on. Raises StorageFailed, among others
-    when another process compacts this archive.
+    after they were replaced: until then whoever had begun to read them can go on. Those of an epoch that was cut off
+    wait for it to go on. Raises StorageFailed, among others when another process compacts this archive.
     """
     now_ms = int(time.time() * 1000) if now_ms is None else now_ms
     archive = archive.absolute()
@@ -76,8 +76,7 @@ def compact(
         try:
             inputs = _next_inputs(archive, ledger, now_ms - delay_ms)
             if not inputs:
-                if not _is_being_written(archive):
-                    ledger.forget(now_ms - keep_ms)
+                ledger.forget(now_ms - keep_ms, files_in_motion(archive / RECENT))
                 return done
             rows = _rewrite(spark, archive / RECENT, inputs, staging, target_bytes)
             run = ledger.commit(inputs, now_ms)
@@ -213,11 +212,6 @@ def _next_inputs(archive: Path, ledger: Ledger, before_ms: int) -> list[str]:
 
 def _relative(path: Path, archive: Path) -> str:
     return str(path.relative_to(archive / RECENT))
-
-
-def _is_being_written(archive: Path) -> bool:
-    """Whether the sink is within an epoch, or was when it ended: then it may look for files it has put in place."""
-    return any((archive / RECENT / _SINK_STAGING).glob("*/*"))
 
 
 # -- rewriting -----------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ on a file system that renames in one step and that the driver sees as a path.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import uuid
@@ -31,12 +32,18 @@ from apogeemq.errors import StorageFailed
 from apogeemq.runtime.atomic_file import sync_folder, write_atomically
 from apogeemq.runtime.folder_lock import FolderLock
 
+log = logging.getLogger(__name__)
+
 RECENT: Final = "recent"
 HOURS: Final = "hours"
 _OWN: Final = "_compaction"
 _RUNS: Final = "runs"
 _STAGING: Final = "staging"
 _SUFFIX: Final = ".parquet"
+_PUT_OFF: Final = (
+    "%s: %d small files of run %d are not deleted yet: the epoch that brought them was cut off, and its pipeline looks "
+    "for them when it goes on"
+)
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -124,21 +131,26 @@ class Ledger:
     def end(self) -> None:
         self._lock.release()
 
-    def forget(self, before_ms: int) -> int:
-        """Delete the inputs of runs before that time, and the lines of these runs; gives how many files.
+    def forget(self, before_ms: int, keeping: frozenset[str] = frozenset()) -> int:
+        """Delete the inputs of runs before that time but for those in `keeping`, and the lines of these runs; gives how
+        many files.
 
-        The last run keeps its line: it carries the number.
+        A run of which something is kept keeps its line, and so does the last one: it carries the number.
         """
         removed = 0
         runs = self.runs()
         for run in runs:
             if run.time_ms >= before_ms:
                 continue
+            put_off = keeping.intersection(run.inputs)
             for name in run.inputs:
-                path = self.archive / RECENT / name
-                removed += path.exists()
-                path.unlink(missing_ok=True)
-            if run is not runs[-1]:
+                if name not in put_off:
+                    path = self.archive / RECENT / name
+                    removed += path.exists()
+                    path.unlink(missing_ok=True)
+            if put_off:
+                log.warning(_PUT_OFF, self.archive, len(put_off), run.number)
+            elif run is not runs[-1]:
                 self._path(run.number).unlink()
         return removed
 

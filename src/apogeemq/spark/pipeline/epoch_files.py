@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -38,6 +39,11 @@ class EpochLine(msgspec.Struct, frozen=True):
     attempt: str
     files: list[str]
     rows: int | None = None
+
+    def place_of(self, file: str) -> str:
+        """Where one of its files is once it is in place."""
+        folder, _, name = file.rpartition("/")
+        return f"{folder}/{self.epoch:08d}-{name}" if folder else f"{self.epoch:08d}-{name}"
 
 
 class EpochFiles:
@@ -95,9 +101,7 @@ class EpochFiles:
         if not self._folder.exists(line.attempt):
             return  # all moved, and the staging folder removed
         for name in line.files:
-            folder, _, file = name.rpartition("/")
-            target = f"{folder}/{line.epoch:08d}-{file}" if folder else f"{line.epoch:08d}-{file}"
-            staged = f"{line.attempt}/{name}"
+            staged, target = f"{line.attempt}/{name}", line.place_of(name)
             if self._folder.exists(staged):
                 self._folder.move(staged, target)
             elif not self._folder.exists(target):
@@ -120,3 +124,24 @@ class EpochFiles:
 
     def _line_name(self, epoch: int) -> str:
         return f"{_EPOCHS}/{self._query}/{epoch:08d}.json"
+
+
+def files_in_motion(folder: Path) -> frozenset[str]:
+    """Of all queries, the files of epochs that are being put in place, or were when their pipeline ended: it may go on
+    some day, and looks for each of them. Of attempts that no line names nothing is in place."""
+    found: set[str] = set()
+    for attempt in (folder / _STAGING).glob("*/*"):
+        epoch = attempt.name.partition("-")[0]
+        line = _line_in(folder / _EPOCHS / attempt.parent.name / f"{epoch}.json")
+        if line is not None and line.attempt == str(attempt.relative_to(folder)):
+            found |= {line.place_of(name) for name in line.files}
+    return frozenset(found)
+
+
+def _line_in(path: Path) -> EpochLine | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=EpochLine)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StorageFailed(f"cannot read {path}: {error}") from error

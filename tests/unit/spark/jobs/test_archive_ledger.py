@@ -173,6 +173,21 @@ def test_replaced_files_are_deleted_later(tmp_path: Path) -> None:
     assert rows_seen(tmp_path) == rows_published(tmp_path) == rows(10)
 
 
+def test_what_somebody_looks_for_is_not_deleted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    names = fill(tmp_path)
+    compact(tmp_path, names[:2], time_ms=1_000)
+    compact(tmp_path, names, time_ms=5_000)
+    ledger = Ledger(tmp_path)
+    assert ledger.forget(9_000, frozenset((names[0], "another"))) == 3
+    assert [(tmp_path / RECENT / name).exists() for name in names] == [True, False, False, False]
+    (warning,) = caplog.messages
+    assert "1 small files of run 1 are not deleted yet" in warning
+    assert rows_seen(tmp_path) == rows_published(tmp_path) == rows(8)
+    assert ledger.forget(9_000) == 1
+    assert [run.number for run in ledger.runs()] == [2]
+    assert rows_seen(tmp_path) == rows(8)
+
+
 def test_a_compacted_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
     compact(tmp_path, fill(tmp_path))
     next((tmp_path / HOURS).rglob("*.parquet")).unlink()
