@@ -63,6 +63,7 @@ class Demonstration:
         self._parts = contextlib.ExitStack()
         self._cluster = LocalCluster(folder)
         self._pipeline = OrdersPipeline(folder / "pipelines")
+        self._topics = {name: TopicFigures(name, (), 0, 0) for name in _QUEUES}
         self._began = time.monotonic()
         self._ending = ""
 
@@ -112,8 +113,7 @@ class Demonstration:
         return self._pipeline.said()
 
     def figures(self) -> Figures:
-        with contextlib.suppress(ApogeeError):  # a question that was not answered: the next look asks again
-            self._reader.read_new()
+        self._ask()
         return Figures(
             activity=self._activity(),
             seconds=time.monotonic() - self._began,
@@ -122,8 +122,15 @@ class Demonstration:
             counted=self._reader.orders,
             windows=self._reader.windows,
             products=dict(self._reader.products),
-            topics=tuple(self._reader.topic(name) for name in _QUEUES),
+            topics=tuple(self._topics.values()),
         )
+
+    def _ask(self) -> None:
+        """The servers. A question that is not answered leaves what is known; the next look asks again."""
+        with contextlib.suppress(ApogeeError):
+            self._reader.read_new()
+            for name in _QUEUES:
+                self._topics[name] = self._reader.topic(name)
 
     def _activity(self) -> str:
         if self._ending:

@@ -149,8 +149,8 @@ class RevenueReader:
                 pulled = self._consumer.pull(queue, position, _PULL_AT_ONCE)
                 for message in pulled.messages:
                     self._take(message.body)
-                position = max(pulled.next_offset, position + 1)
-            self._positions[queue] = position
+                # At once: a later question may fail, and what has been taken must not be taken again.
+                self._positions[queue] = position = max(pulled.next_offset, position + 1)
 
     def topic(self, name: str) -> TopicFigures:
         queues = self._consumer.fetch_queues(name)
