@@ -9,6 +9,7 @@ import pytest
 
 from apogeemq.spark.jobs.send_samples import sample_orders, sample_text
 from apogeemq.spark.pipeline.reading import read_parameters, read_pipeline, ready_pipelines
+from apogeemq.spark.sink.write_options import DEFAULT_MAX_MESSAGE_BYTES, read_write_options
 
 NEEDED = {
     "archive": {"topics": "orders"},
@@ -42,6 +43,12 @@ def test_it_is_described_with_all_its_parameters(name: str) -> None:
 def test_delta_need_not_be_downloaded() -> None:
     assert len(read_pipeline("archive-delta", {"topics": "orders"}).packages) == 1
     assert read_pipeline("archive-delta", {"topics": "orders", "packages": ""}).packages == ()
+
+
+def test_a_mirror_takes_longer_messages_when_told_to() -> None:
+    for given, expected in (({}, DEFAULT_MAX_MESSAGE_BYTES), ({"max_message_bytes": "8388608"}, 8 << 20)):
+        sink = read_pipeline("mirror", {**NEEDED["mirror"], **given}).sinks["other_cluster"]
+        assert read_write_options(sink.options).max_message_bytes == expected
 
 
 def test_the_sample_file_has_the_orders_that_are_sent() -> None:
