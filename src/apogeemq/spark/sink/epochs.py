@@ -8,25 +8,18 @@ reads what is in the queues from there on and leaves it out; that writers of bef
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import logging
-import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from apogeemq.client import MessageQueue
-from apogeemq.errors import ApogeeError, ConfigError, NoRoute, RouteCause, Superseded, WrongState
-from apogeemq.spark.cluster import Cluster, cluster_of
+from apogeemq.errors import ApogeeError, ConfigError, Superseded, WrongState
 from apogeemq.spark.sink.arrow_map import map_in_arrow
 from apogeemq.spark.sink.columns import DELAY, DELIVER_AT, SinkColumns, check_columns
-from apogeemq.spark.sink.epoch_task import RESULT_SCHEMA, EpochPlan, fence_of, write_partition
+from apogeemq.spark.sink.epoch_task import RESULT_SCHEMA, EpochPlan, write_partition
 from apogeemq.spark.sink.fence import settle_seconds
-from apogeemq.spark.sink.ids import IdScope
-from apogeemq.spark.sink.ledger import EpochLedger, EpochRun, Folder, LastRun, Starts
+from apogeemq.spark.sink.ledger import EpochLedger, EpochRun, Folder, LastRun
 from apogeemq.spark.sink.plan_shape import mixing_step
-from apogeemq.spark.sink.read_back import read_back
+from apogeemq.spark.sink.runs import EpochRuns
 from apogeemq.spark.sink.write_options import WriteOptions, once_problem, read_write_options
 
 if TYPE_CHECKING:
@@ -36,9 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_MISSING: Final = frozenset((RouteCause.NO_AUTO_CREATION, RouteCause.NOT_YET))
-_MADE_SECONDS: Final = 30.0
-_LOOK_AGAIN_SECONDS: Final = 0.2
 # Runs of one epoch that a driver tries before it gives up: brokers that were restarted under it, above all.
 _MAX_RUNS: Final = 3
 _PASSING: Final = (
@@ -71,11 +61,8 @@ class TopicSink:
             raise ConfigError(problem)
         self._ledger = EpochLedger(_hadoop_folder(spark, ledger))
         self._query_id = query_id or self.options.query_id or self._ledger.sink_id()
+        self._runs = EpochRuns(self._ledger, self.options, self._query_id)
         self.last_result: EpochResult | None = None
-
-    @property
-    def _topics(self) -> tuple[str, ...]:
-        return (self.options.topic,) if self.options.topic else self.options.topics
 
     # -- before the first epoch ------------------------------------------------------------------------------
 
@@ -118,7 +105,7 @@ class TopicSink:
             if before is not None and before.entry.epoch == epoch and before.rows is not None:
                 self.last_result = EpochResult(epoch, before.entry.run, 0, before.rows, is_replay=True)
                 return before.rows
-            entry = self._begin(epoch, before)
+            entry = self._runs.begin(epoch, before)
             try:
                 result = self._write(df, columns, entry, before)
             except Exception as error:
@@ -131,50 +118,16 @@ class TopicSink:
         self.last_result = result
         return result.written + result.left_out
 
-    @property
-    def _cluster(self) -> Cluster:
-        return cluster_of(self.options.connection, self._group)
-
-    @property
-    def _group(self) -> str:
-        topics = ",".join(self._topics)
-        return f"apogeemq-fence-{hashlib.blake2b(f'{self._query_id}/{topics}'.encode(), digest_size=8).hexdigest()}"
-
-    def _begin(self, epoch: int, before: LastRun | None) -> EpochRun:
-        run = before.entry.run + 1 if before is not None else 1
-        if before is not None and before.entry.epoch == epoch:
-            lost = self.options.lost_brokers
-            starts = {queue: at for queue, at in before.entry.queues().items() if queue.broker_name not in lost}
-        else:
-            starts = self._starts()
-        if not starts:
-            raise ConfigError(f"option lostBrokers names all brokers of {', '.join(self._topics)}")
-        return self._ledger.begin(epoch, run, starts)
-
-    def _starts(self) -> Starts:
-        """Where the queues are now. Those of brokers that do not answer are not written to in this epoch."""
-        cluster = self._cluster
-        queues = [queue for topic in self._topics for queue in cluster.run(partial(_made_queues, cluster, self, topic))]
-        asked = [queue for queue in queues if queue.broker_name not in self.options.lost_brokers]
-        answers = cluster.try_max_offsets(asked)
-        for queue, error in answers.failed.items():
-            log.warning("queue %d of %s is left out: %s", queue.queue_id, queue.broker_name, error)
-            if not answers.found:
-                raise error
-        return dict(answers.found)
-
     def _write(self, df: DataFrame, columns: SinkColumns, entry: EpochRun, before: LastRun | None) -> EpochResult:
-        settle = settle_seconds(self.options.send_timeout_ms)
-        has_rivals = before is not None and not before.is_done
         is_replay = before is not None and before.entry.epoch == entry.epoch
-        there, broker_starts = self._taken_over(entry, settle if has_rivals else 0.0, reads=is_replay)
+        there, broker_starts = self._runs.take_over(entry, before)
         plan = EpochPlan(
             options=self.options,
             columns=columns,
             query_id=self._query_id,
-            group=self._group,
+            group=self._runs.group,
             entry=entry,
-            settle_seconds=settle,
+            settle_seconds=settle_seconds(self.options.send_timeout_ms),
             broker_starts=broker_starts,
         )
         context = df.sparkSession.sparkContext
@@ -189,24 +142,6 @@ class TopicSink:
             log.warning("epoch %d was written before: %d rows left out, %d written", entry.epoch, left_out, written)
         return EpochResult(entry.epoch, entry.run, written, left_out, is_replay)
 
-    def _taken_over(self, entry: EpochRun, settle: float, *, reads: bool) -> tuple[set[bytes], dict[str, str]]:
-        """Keep out the writers of before; give what they have written, and since when the brokers run."""
-        cluster = self._cluster
-        fence = fence_of(cluster, entry)
-
-        async def take_over() -> tuple[set[bytes], dict[str, str]]:
-            await cluster.retried(fence.open)
-            broker_starts = await cluster.retried(fence.starts)
-            await cluster.retried(lambda: fence.set_run(entry.run))
-            if settle:
-                log.warning("epoch %d, run %d: waiting %g s for writers of before", entry.epoch, entry.run, settle)
-                await asyncio.sleep(settle)
-                await cluster.retried(lambda: fence.check_run(entry.run))
-            tag = IdScope(self._query_id, entry.epoch).tag
-            return (await read_back(cluster, entry.queues(), tag) if reads else set()), broker_starts
-
-        return cluster.run(take_over)
-
 
 def _writer(
     plan: EpochPlan, written: Broadcast[bytes] | None
@@ -215,28 +150,6 @@ def _writer(
         yield from write_partition(plan, written, batches)
 
     return write
-
-
-async def _made_queues(cluster: Cluster, sink: TopicSink, topic: str) -> tuple[MessageQueue, ...]:
-    """Those that can be written to; a topic that does not exist is made."""
-    consumer, deadline = cluster.consumer, time.monotonic() + _MADE_SECONDS
-    is_made = False
-    while True:
-        try:
-            return await cluster.retried(lambda: consumer.publish_queues(topic))
-        except NoRoute as error:
-            if error.cause not in _MISSING or time.monotonic() > deadline:
-                raise
-            if not is_made:
-                await cluster.retried(_creation(consumer.create_topic, topic, sink.options.topic_queues))
-                is_made = True
-        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-
-
-def _creation(
-    create: Callable[..., Coroutine[Any, Any, None]], topic: str, queues: int
-) -> Callable[[], Coroutine[Any, Any, None]]:
-    return lambda: create(topic, queues)
 
 
 def _may_pass(error: Exception) -> bool:

@@ -79,16 +79,27 @@ class Fence:
     # -- the driver's ----------------------------------------------------------------------------------------
 
     async def set_run(self, run: int) -> None:
+        """Raises Superseded where a broker has a later one: to lower it would stop the writers of that one. This spares
+        them most of it; it rules nothing out, for the later one may be written between the question and the answer."""
+        for broker, value in (await self._runs()).items():
+            if value is not None and value > run:  # None: never had one, or has lost its memory
+                raise Superseded(
+                    f"{broker} has run {value} already, and this is run {run}: another driver writes, or the sink's "
+                    "ledger was set back"
+                )
         await asyncio.gather(*(self._write(broker, _RUN, run) for broker in self._topics))
 
     async def check_run(self, run: int) -> None:
         """Raises Superseded unless all brokers have this run."""
-        found = await asyncio.gather(*(self._read(broker, _RUN) for broker in self._topics))
-        for broker, value in zip(self._topics, found, strict=True):
+        for broker, value in (await self._runs()).items():
             if value != run:
                 raise Superseded(
                     f"{broker} has run {value}, not {run}: another driver writes, or it has lost its memory"
                 )
+
+    async def _runs(self) -> dict[str, int | None]:
+        found = await asyncio.gather(*(self._read(broker, _RUN) for broker in self._topics))
+        return dict(zip(self._topics, found, strict=True))
 
     # -- the tasks' ------------------------------------------------------------------------------------------
 
@@ -101,7 +112,8 @@ class Fence:
         Of several tasks that ask, whenever they do, at most one is told so (Lamport's splitter): it finds nobody who
         has begun, says that it has, and still finds its own token.
         """
-        if await self._read(self._first, _BEGUN + partition) == run:
+        begun = await self._read(self._first, _BEGUN + partition)
+        if begun is not None and begun >= run:
             return False
         await self._write(self._first, _BEGUN + partition, run)
         return await self._read(self._first, _TOKENS + partition) == token

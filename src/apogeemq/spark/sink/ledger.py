@@ -96,22 +96,22 @@ class EpochLedger:
         return self._decoded(_SINK, data, _Sink).id
 
     def last(self) -> LastRun | None:
-        found = sorted(self._entries())
-        begun = [(epoch, run) for epoch, run, state, _ in found if state == _BEGUN]
-        if not begun:
+        last = self._last_begun()
+        if last is None:
             return None
-        epoch, run = begun[-1]
+        epoch, run = last
         name = _name(epoch, run, _BEGUN)
         entry = self._decoded(name, self._folder.read(name), EpochRun)
-        done = [name for of, _, state, name in found if of == epoch and state == _DONE]
+        done = sorted(name for of, _, state, name in self._entries() if of == epoch and state == _DONE)
         rows = self._decoded(done[0], self._folder.read(done[0]), _Done).rows if done else None
         return LastRun(entry, rows)
 
     def begin(self, epoch: int, run: int, starts: Mapping[MessageQueue, int]) -> EpochRun:
-        """Superseded when another driver has begun this run."""
+        """Superseded when another driver has begun this run, or a later one or a later epoch."""
         entry = EpochRun(epoch, run, _nested(starts))
         if not self._folder.create(_name(epoch, run, _BEGUN), msgspec.json.encode(entry)):
             raise Superseded(f"run {run} of epoch {epoch} has been begun by another driver")
+        self.check_last(entry)  # now: before, others could still come between, and files of old epochs are removed
         return entry
 
     def end(self, entry: EpochRun, rows: int) -> None:
@@ -122,8 +122,17 @@ class EpochLedger:
 
     def is_last(self, entry: EpochRun) -> bool:
         """Whether no other driver has begun anything since."""
-        found = self.last()
-        return found is not None and (found.entry.epoch, found.entry.run) == (entry.epoch, entry.run)
+        return self._last_begun() == (entry.epoch, entry.run)
+
+    def check_last(self, entry: EpochRun) -> None:
+        """Raises Superseded unless it is the last."""
+        if not self.is_last(entry):
+            raise Superseded(
+                f"run {entry.run} of epoch {entry.epoch} has been superseded: another driver has begun a later one"
+            )
+
+    def _last_begun(self) -> tuple[int, int] | None:
+        return max(((epoch, run) for epoch, run, state, _ in self._entries() if state == _BEGUN), default=None)
 
     def _entries(self) -> Iterable[tuple[int, int, str, str]]:
         for name in self._folder.names(""):

@@ -64,6 +64,11 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     def is_compressed(self) -> bool:
         return self.compression != NO_COMPRESSION
 
+    @property
+    def known_topics(self) -> tuple[str, ...]:
+        """All that rows can go to; none: any."""
+        return (self.topic,) if self.topic else self.topics
+
     def producer_options(self) -> ProducerOptions:
         return ProducerOptions(
             send_timeout_seconds=self.send_timeout_ms / 1000,

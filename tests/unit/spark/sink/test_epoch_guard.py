@@ -198,6 +198,30 @@ async def test_a_driver_sees_that_it_was_superseded(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_the_number_of_a_run_is_not_lowered(tmp_path: Path) -> None:
+    async with running(tmp_path) as now:
+        fence = fence_of(now.cluster, now.plan.entry)
+        await fence.set_run(3)
+        now.forget_numbers("broker-a")
+        with pytest.raises(Superseded, match="broker-b has run 3 already, and this is run 2"):
+            await fence.set_run(2)
+        assert now.it.committed("fence", "T", "broker-b")[1 << 24] == 3
+        assert 1 << 24 not in now.it.committed("fence", "T", "broker-a")
+        await fence.set_run(3)
+        await fence.check_run(3)
+
+
+@in_loop
+async def test_a_partition_that_a_later_run_has_begun_is_begun(tmp_path: Path) -> None:
+    async with running(tmp_path) as now:
+        fence = fence_of(now.cluster, now.plan.entry)
+        await fence.claim(0, 7)
+        assert await fence.is_first(0, 7, 3)
+        assert not await fence.is_first(0, 7, 2)
+        assert await fence.is_first(0, 7, 4)
+
+
+@in_loop
 async def test_tools_do_not_see_the_numbers_as_offsets_of_queues(tmp_path: Path) -> None:
     async with running(tmp_path) as now:
         await guard(now.plan, now.cluster).claim()

@@ -7,32 +7,9 @@ import pytest
 from apogeemq.client import MessageQueue
 from apogeemq.errors import StorageFailed, Superseded
 from apogeemq.spark.sink.ledger import EpochLedger, LastRun
+from tests.unit.spark.sink.local_folder import LocalFolder
 
 STARTS = {MessageQueue("broker-a", 0, "T"): 5, MessageQueue("broker-b", 3, "T"): 0, MessageQueue("broker-a", 0, "U"): 7}
-
-
-class LocalFolder:
-    """The same face as a folder of Hadoop's."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def read(self, name: str) -> bytes | None:
-        path = self._path / name
-        return path.read_bytes() if path.exists() else None
-
-    def create(self, name: str, data: bytes) -> bool:
-        path = self._path / name
-        if path.exists():
-            return False
-        path.write_bytes(data)
-        return True
-
-    def names(self, name: str) -> list[str]:
-        return sorted(entry.name for entry in (self._path / name).iterdir())
-
-    def delete(self, name: str) -> None:
-        (self._path / name).unlink()
 
 
 @pytest.fixture
@@ -69,6 +46,17 @@ def test_two_drivers_cannot_begin_the_same_run(ledger: EpochLedger) -> None:
     ledger.begin(3, 9, STARTS)
     with pytest.raises(Superseded, match="run 9 of epoch 3"):
         ledger.begin(3, 9, {})
+
+
+@pytest.mark.parametrize(("epoch", "run"), [(3, 1), (3, 2), (4, 1)])
+def test_who_begins_too_late_is_told(ledger: EpochLedger, epoch: int, run: int) -> None:
+    """The files of the epochs it has missed are removed already."""
+    for number in range(3, 7):
+        ledger.end(ledger.begin(number, number, STARTS), 1)
+    before = ledger.last()
+    with pytest.raises(Superseded, match=f"run {run} of epoch {epoch} has been superseded"):
+        ledger.begin(epoch, run, STARTS)
+    assert ledger.last() == before
 
 
 def test_old_epochs_are_forgotten_and_strange_files_left_alone(ledger: EpochLedger, tmp_path: Path) -> None:
