@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StructField, StructType
 
 from apogeemq.client import MessageQueue
-from apogeemq.errors import ConfigError, MessageIllegal, NoRoute, ProtocolError, RouteCause
+from apogeemq.errors import ConfigError, MessageIllegal, ProtocolError, SendFailed
 from apogeemq.spark.cluster import Cluster, cluster_of
 from apogeemq.spark.sink.columns import SinkColumns
 from apogeemq.spark.sink.fence import LEASE_SECONDS, MAX_PARTITIONS, Fence
@@ -63,9 +63,11 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fence_of(cluster: Cluster, entry: EpochRun) -> Fence:
+    """At each broker by the topic that was noted first: the same for all runs of an epoch, whatever topics come to
+    it."""
     topics: dict[str, str] = {}
-    for queue in sorted(entry.queues(), key=lambda each: each.topic, reverse=True):
-        topics[queue.broker_name] = queue.topic
+    for queue in entry.queues():
+        topics.setdefault(queue.broker_name, queue.topic)
     return Fence(cluster.consumer, topics)
 
 
@@ -105,10 +107,12 @@ class EpochGuard:
         return await read_back(cluster, self._starts, plan.scope.tag)
 
     async def queues(self, topic: str) -> Sequence[MessageQueue]:
-        """Only those whose offsets were noted: others would not be read back."""
+        """Only those whose offsets were noted: others would not be read back. Raises SendFailed when there are none:
+        asking again does not help, but another run may note some."""
         found = self._queues.get(topic)
         if not found:
-            raise NoRoute(f"the epoch was not begun for topic {topic}", RouteCause.NO_BROKER)
+            why = "none of its brokers answered when this run was begun"
+            raise SendFailed(f"nothing can be written to topic {topic}: {why}", [])
         return found
 
     async def let_pass(self, queue: MessageQueue) -> None:

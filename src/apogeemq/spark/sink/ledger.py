@@ -49,7 +49,8 @@ class Folder(Protocol):
 
 
 class EpochRun(msgspec.Struct, frozen=True):
-    """`starts` are by topic, broker and queue the offsets from which messages of this epoch may be."""
+    """`starts` are by topic, broker and queue the offsets from which messages of this epoch may be. Topics stay in the
+    order in which they were noted; see `fence_of`."""
 
     epoch: int
     run: int

@@ -4,7 +4,6 @@ the writers of all runs before it out."""
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Coroutine
@@ -42,9 +41,9 @@ class EpochRuns:
         self._ledger = ledger
         self._options = options
         self._query_id = query_id
-        topics = ",".join(options.known_topics)
-        digest = hashlib.blake2b(f"{query_id}/{topics}".encode(), digest_size=8).hexdigest()
-        self.group = f"apogeemq-fence-{digest}"
+        # The ledger's, as the numbers of the runs are: it is the same when options are changed amid an epoch, and
+        # another one when the ledger is removed and numbers begin anew.
+        self.group = f"apogeemq-fence-{ledger.sink_id()}"
 
     @property
     def _cluster(self) -> Cluster:
@@ -55,26 +54,30 @@ class EpochRuns:
     def begin(self, epoch: int, before: LastRun | None) -> EpochRun:
         """Raises Superseded."""
         run = before.entry.run + 1 if before is not None else 1
+        starts: Starts = {}
         if before is not None and before.entry.epoch == epoch:
             lost = self._options.lost_brokers
             starts = {queue: at for queue, at in before.entry.queues().items() if queue.broker_name not in lost}
-        else:
-            starts = self._starts()
+        starts = self._completed(starts)
         if not starts:
             raise ConfigError(f"option lostBrokers names all brokers of {', '.join(self._options.known_topics)}")
         return self._ledger.begin(epoch, run, starts)
 
-    def _starts(self) -> Starts:
-        """Where the queues are now. Those of brokers that do not answer are not written to in this epoch."""
+    def _completed(self, starts: Starts) -> Starts:
+        """With where the queues of other topics are now: a run writes only where it has noted queues, so runs of before
+        have written nothing there. Queues of brokers that do not answer are not written to in this epoch."""
+        noted = {queue.topic for queue in starts}
+        missing = [topic for topic in self._options.known_topics if topic not in noted]
         cluster = self._cluster
-        made = [cluster.run(partial(self._made_queues, topic)) for topic in self._options.known_topics]
+        made = [cluster.run(partial(self._made_queues, topic)) for topic in missing]
         asked = [queue for queues in made for queue in queues if queue.broker_name not in self._options.lost_brokers]
         answers = cluster.try_max_offsets(asked)
+        completed = starts | answers.found
         for queue, error in answers.failed.items():
             log.warning("queue %d of %s is left out: %s", queue.queue_id, queue.broker_name, error)
-            if not answers.found:
+            if not completed:
                 raise error
-        return dict(answers.found)
+        return completed
 
     async def _made_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Those that can be written to; a topic that does not exist is made."""

@@ -102,3 +102,35 @@ def test_a_driver_sees_that_another_one_has_begun_before_brokers_know(address: s
         stale.runs.take_over(entry, before)
     other.runs.take_over(later, LastRun(entry, None))
     other.has_run(later)
+
+
+def test_an_epoch_that_was_interrupted_can_be_finished_with_more_topics(
+    address: str, topic: str, tmp_path: Path
+) -> None:
+    """The added ones come first by name, and before the others in the option."""
+    earlier, later = f"A{topic}", f"Z{topic}"
+    first, second = Driver(address, tmp_path, topics=later), Driver(address, tmp_path, topics=f"{earlier},{later}")
+    begun = first.runs.begin(0, None)
+    first.runs.take_over(begun, None)
+    written = first.store(begun, b"one", topic=later)
+    with Producer(address, "others") as producer:
+        producer.send(earlier, b"of others")
+    entry = second.runs.begin(0, LastRun(begun, None))
+    assert entry.starts[later] == begun.starts[later]
+    assert sum(entry.starts[earlier]["broker-a"].values()) == 1
+    assert second.runs.take_over(entry, LastRun(begun, None)).there == written
+    with pytest.raises(Superseded, match="has run 2, not 1"):
+        first.has_run(begun)
+    read_again = second.ledger.last()
+    assert read_again is not None
+    second.has_run(read_again.entry)
+
+
+def test_a_ledger_that_is_begun_anew_is_not_held_up_by_the_one_before(address: str, topic: str, tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    old = Driver(address, tmp_path / "old", topic=topic)
+    for epoch in range(3):
+        old.write_epoch(epoch)
+    new = Driver(address, tmp_path / "new", topic=topic)
+    new.has_run(new.write_epoch(0))
