@@ -48,6 +48,18 @@ class Folder(Protocol):
     def delete(self, name: str) -> None: ...
 
 
+class IdSource(msgspec.Struct, frozen=True):
+    """What the ids of an epoch's rows are made of. Without `columns`, of where their source messages were."""
+
+    query_id: str
+    columns: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"queryId {self.query_id} and " + (
+            f"idColumns {','.join(self.columns)}" if self.columns else "no idColumns"
+        )
+
+
 class EpochRun(msgspec.Struct, frozen=True):
     """`starts` are by topic, broker and queue the offsets from which messages of this epoch may be. Topics stay in the
     order in which they were noted; see `fence_of`."""
@@ -55,6 +67,7 @@ class EpochRun(msgspec.Struct, frozen=True):
     epoch: int
     run: int
     starts: dict[str, dict[str, dict[str, int]]]
+    ids: IdSource | None = None  # of a ledger that did not keep it yet
 
     def queues(self) -> Starts:
         return {
@@ -107,9 +120,9 @@ class EpochLedger:
         rows = self._decoded(done[0], self._folder.read(done[0]), _Done).rows if done else None
         return LastRun(entry, rows)
 
-    def begin(self, epoch: int, run: int, starts: Mapping[MessageQueue, int]) -> EpochRun:
+    def begin(self, epoch: int, run: int, starts: Mapping[MessageQueue, int], ids: IdSource) -> EpochRun:
         """Superseded when another driver has begun this run, or a later one or a later epoch."""
-        entry = EpochRun(epoch, run, _nested(starts))
+        entry = EpochRun(epoch, run, _nested(starts), ids)
         if not self._folder.create(_name(epoch, run, _BEGUN), msgspec.json.encode(entry)):
             raise Superseded(f"run {run} of epoch {epoch} has been begun by another driver")
         self.check_last(entry)  # now: before, others could still come between, and files of old epochs are removed

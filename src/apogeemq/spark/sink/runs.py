@@ -16,7 +16,7 @@ from apogeemq.spark.cluster import Cluster, cluster_of
 from apogeemq.spark.sink.epoch_task import fence_of
 from apogeemq.spark.sink.fence import Fence, settle_seconds
 from apogeemq.spark.sink.ids import IdScope
-from apogeemq.spark.sink.ledger import EpochLedger, EpochRun, LastRun, Starts
+from apogeemq.spark.sink.ledger import EpochLedger, EpochRun, IdSource, LastRun, Starts
 from apogeemq.spark.sink.read_back import read_back
 from apogeemq.spark.sink.write_options import WriteOptions
 
@@ -40,7 +40,7 @@ class EpochRuns:
     def __init__(self, ledger: EpochLedger, options: WriteOptions, query_id: str) -> None:
         self._ledger = ledger
         self._options = options
-        self._query_id = query_id
+        self._ids = IdSource(query_id, options.id_columns)
         # The ledger's, as the numbers of the runs are: it is the same when options are changed amid an epoch, and
         # another one when the ledger is removed and numbers begin anew.
         self.group = f"apogeemq-fence-{ledger.sink_id()}"
@@ -52,16 +52,25 @@ class EpochRuns:
     # -- where the queues were -------------------------------------------------------------------------------
 
     def begin(self, epoch: int, before: LastRun | None) -> EpochRun:
-        """Raises Superseded."""
+        """Raises Superseded, and ConfigError when what was written of the epoch could not be found."""
         run = before.entry.run + 1 if before is not None else 1
         starts: Starts = {}
         if before is not None and before.entry.epoch == epoch:
+            self._check_ids(before.entry)
             lost = self._options.lost_brokers
             starts = {queue: at for queue, at in before.entry.queues().items() if queue.broker_name not in lost}
         starts = self._completed(starts)
         if not starts:
             raise ConfigError(f"option lostBrokers names all brokers of {', '.join(self._options.known_topics)}")
-        return self._ledger.begin(epoch, run, starts)
+        return self._ledger.begin(epoch, run, starts, self._ids)
+
+    def _check_ids(self, before: EpochRun) -> None:
+        if before.ids is not None and before.ids != self._ids:
+            raise ConfigError(
+                f"epoch {before.epoch} is not done, and the ids of its rows were made with {before.ids}; now there are "
+                f"{self._ids}, and what is written already would not be found: put back what there was until the epoch "
+                "is done, or start with a new checkpoint"
+            )
 
     def _completed(self, starts: Starts) -> Starts:
         """With where the queues of other topics are now: a run writes only where it has noted queues, so runs of before
@@ -111,7 +120,7 @@ class EpochRuns:
             cluster.run(partial(_settle, cluster, fence, entry, settle_seconds(self._options.send_timeout_ms)))
         there: set[bytes] = set()
         if before is not None and before.entry.epoch == entry.epoch:
-            tag = IdScope(self._query_id, entry.epoch).tag
+            tag = IdScope(self._ids.query_id, entry.epoch).tag
             there = cluster.run(lambda: read_back(cluster, entry.queues(), tag))
         return TakenOver(there, broker_starts)
 

@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from apogeemq.blocking import Producer
-from apogeemq.errors import Superseded
+from apogeemq.errors import ConfigError, Superseded
 from apogeemq.spark.cluster import cluster_of
 from apogeemq.spark.sink import runs
 from apogeemq.spark.sink.epoch_task import fence_of
@@ -134,3 +135,19 @@ def test_a_ledger_that_is_begun_anew_is_not_held_up_by_the_one_before(address: s
         old.write_epoch(epoch)
     new = Driver(address, tmp_path / "new", topic=topic)
     new.has_run(new.write_epoch(0))
+
+
+def test_an_epoch_that_was_interrupted_is_not_gone_on_with_by_other_ids(
+    address: str, topic: str, tmp_path: Path
+) -> None:
+    by_number = Driver(address, tmp_path, topic=topic, idColumns="number")
+    by_place = Driver(address, tmp_path, topic=topic)
+    begun = by_number.runs.begin(0, None)
+    before = by_number.ledger.last()
+    words = "were made with queryId q and idColumns number; now there are queryId q and no idColumns"
+    with pytest.raises(ConfigError, match=words):
+        by_place.runs.begin(0, before)
+    assert by_number.ledger.last() == before
+    by_number.runs.begin(0, before)
+    by_place.runs.begin(0, LastRun(msgspec.structs.replace(begun, run=2, ids=None), None))
+    by_number.runs.begin(1, by_number.ledger.last())
