@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
 from apogeemq.client import MessageQueue
@@ -41,9 +41,12 @@ class EpochRuns:
         self._ledger = ledger
         self._options = options
         self._ids = IdSource(query_id, options.id_columns)
-        # The ledger's, as the numbers of the runs are: it is the same when options are changed amid an epoch, and
-        # another one when the ledger is removed and numbers begin anew.
-        self.group = f"apogeemq-fence-{ledger.sink_id()}"
+
+    @cached_property
+    def group(self) -> str:
+        """Of the fence. It is the ledger's, as the numbers of the runs are: the same when options are changed amid an
+        epoch, and another one when the ledger is removed and numbers begin anew."""
+        return f"apogeemq-fence-{self._ledger.sink_id()}"
 
     @property
     def _cluster(self) -> Cluster:
