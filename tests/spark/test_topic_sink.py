@@ -16,7 +16,7 @@ from pyspark.sql import functions as sql
 
 from apogeemq.blocking import Producer
 from apogeemq.errors import ConfigError, Superseded, WrongState
-from apogeemq.spark.sink.arrow_map import map_in_arrow
+from apogeemq.spark.arrow_map import map_in_arrow
 from apogeemq.spark.sink.epochs import TopicSink
 from tests.peers.process import wait_for
 from tests.spark.messages import messages_of

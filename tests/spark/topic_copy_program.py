@@ -16,8 +16,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from apogeemq.spark.arrow_map import map_in_arrow
 from apogeemq.spark.runtime.session import embedded_session
-from apogeemq.spark.sink.arrow_map import map_in_arrow
 from apogeemq.spark.sink.epochs import TopicSink
 from tests.spark.archive_program import SETTINGS
 

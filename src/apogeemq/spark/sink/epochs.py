@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apogeemq.errors import ApogeeError, ConfigError, Superseded, WrongState
-from apogeemq.spark.sink.arrow_map import map_in_arrow
+from apogeemq.spark.arrow_map import map_in_arrow
 from apogeemq.spark.sink.columns import DELAY, DELIVER_AT, SinkColumns, check_columns
 from apogeemq.spark.sink.epoch_task import RESULT_SCHEMA, EpochPlan, write_partition
 from apogeemq.spark.sink.fence import settle_seconds
