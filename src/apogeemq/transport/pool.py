@@ -193,9 +193,8 @@ class ConnectionPool:
             ) from None
         except OSError as error:
             raise ConnectFailed(f"cannot connect to {address}: {_reason(error)}") from error
-        if self._unacknowledged_ms and (option := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:
-            connection: socket.socket = transport.get_extra_info("socket")
-            connection.setsockopt(socket.IPPROTO_TCP, option, self._unacknowledged_ms)
+        if self._unacknowledged_ms:
+            channel.hurry(transport.get_extra_info("socket"), self._unacknowledged_ms)
         return channel
 
     def retire(self, channel: PooledChannel) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+import struct
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -17,6 +20,9 @@ Encode = Callable[[int], bytes]
 
 _GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 _SWEEP_SECONDS: Final = 0.01  # the least time between two looks for requests that wait too long
+# What the kernel does with bytes that have not left when a socket is closed.
+_DROP: Final = struct.pack("ii", 1, 0)
+_SEND: Final = struct.pack("ii", 0, 0)
 
 
 class PoolOwner(ChannelOwner, Protocol):
@@ -34,6 +40,7 @@ class PooledChannel(Channel):
 
     __slots__ = (
         "_asked",
+        "_hurried",
         "_pool",
         "_sweep_at",
         "_sweeper",
@@ -49,10 +56,27 @@ class PooledChannel(Channel):
         self.writable = asyncio.Event()
         self.writable.set()
         self._pool = pool
+        self._hurried: socket.socket | None = None
         # By number: who waits, the code, the deadline, the seconds it had, the answers that had come before.
         self._asked: dict[int, tuple[asyncio.Future[Command], int, float, float, int]] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         self._sweep_at = float("inf")
+
+    def hurry(self, connection: socket.socket, unacknowledged_ms: int) -> None:
+        """What is sent is to arrive soon or not at all. The kernel gives up when nothing is acknowledged for so long.
+        A request that has timed out or was cancelled ends the connection, with all that has not left yet, and so does
+        the end of this process."""
+        self._hurried = connection
+        if (option := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, unacknowledged_ms)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DROP)
+
+    def close(self) -> None:
+        connection, transport = self._hurried, self._transport
+        if connection is not None and transport is not None and not self._asked and not transport.is_closing():
+            with contextlib.suppress(OSError):  # it has ended already
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _SEND)
+        super().close()
 
     # -- asyncio.Protocol ------------------------------------------------------------------------------------
 
@@ -101,6 +125,8 @@ class PooledChannel(Channel):
         self._asked[opaque] = (answer, code, deadline, timeout_seconds, self.answer_count)
         if deadline < self._sweep_at:
             self._sweep_later(deadline)
+        if self._hurried is not None:
+            answer.add_done_callback(self._abort_if_cancelled)
         return answer
 
     async def request(
@@ -154,10 +180,15 @@ class PooledChannel(Channel):
                 answer.set_exception(
                     RequestTimedOut(f"{self.peer} did not answer code {code} in {round(seconds, 2):g} s")
                 )
-                is_suspect |= self.answer_count == answers_before and seconds >= self._pool.suspect_after_seconds
+                is_silent = self.answer_count == answers_before and seconds >= self._pool.suspect_after_seconds
+                is_suspect |= is_silent or self._hurried is not None
         if self._asked:
             self._sweep_later(max(next_deadline, now + _SWEEP_SECONDS))
         if is_suspect:
+            self.abort()
+
+    def _abort_if_cancelled(self, answer: asyncio.Future[Command]) -> None:
+        if answer.cancelled():
             self.abort()
 
     def _forget_cancelled(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import struct
 
 import pytest
 
@@ -70,3 +71,4 @@ async def test_the_kernel_may_be_told_when_to_give_up() -> None:
         (descriptor,) = pool.descriptors()
         with socket.socket(fileno=os.dup(descriptor)) as connection:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 2500
+            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8) == struct.pack("ii", 1, 0)

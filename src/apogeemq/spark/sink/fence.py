@@ -41,7 +41,8 @@ _BEGUN: Final = _TOKENS + MAX_PARTITIONS
 
 
 def settle_seconds(send_timeout_ms: int) -> float:
-    """A send may wait for its time-out before it leaves, and the kernel may try for as long again to get it across."""
+    """A send may wait for its time-out before it leaves, and the kernel may try for as long again to get it across.
+    What has not left by the time-out, or when the process ends, is dropped (`ClientOptions.unacknowledged_seconds`)."""
     return max(_KEPT_SECONDS, LEASE_SECONDS + 2 * send_timeout_ms / 1000)
 
 
