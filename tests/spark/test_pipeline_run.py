@@ -347,16 +347,71 @@ options = { nameServer = "127.0.0.1:1" }
         ("SELECT nothing FROM a", r"steps\.v: .*nothing.* cannot be resolved"),
         (
             "SELECT topic, count(*) AS n FROM a GROUP BY topic",
-            r"sinks\.s: rows of v .* come out of a shuffle.*id_columns",
+            r"sinks\.s: rows of v .* after Aggregate .*id_columns",
         ),
         ("SELECT body FROM a", r"sinks\.s: rows of v .* it has no column broker"),
-        ("SELECT a.* FROM a JOIN a AS b ON a.msg_id = b.msg_id", r"sinks\.s: rows of v .* come out of a shuffle"),
+        ("SELECT a.* FROM a JOIN a AS b ON a.msg_id = b.msg_id", r"sinks\.s: rows of v .* after Join "),
+        ("SELECT *, 1 AS delay FROM a", r"sinks\.s: column delay cannot be written once"),
+        ("SELECT * EXCEPT (keys), 1 AS keys FROM a", r"sinks\.s: column keys is int: expected string or array<string>"),
     ],
 )
 def test_what_is_refused_before_anything_is_read(runs: Runs, step: str, sentence: str) -> None:
-    spec = runs.spec(SOURCE + f'[steps.v]\nsql = "{step}"\n')
-    with prepared(spec, runs.spark) as session, pytest.raises(ConfigError, match=sentence):
+    text = SOURCE + f'[steps.v]\nsql = "{step}"\n'
+    (problem,) = problems_of(runs, text)
+    table = "[steps.v]" if sentence.startswith("steps") else "[sinks.s]"
+    assert re.match(rf":{text.splitlines().index(table) + 1}: {sentence}", problem)
+
+
+def problems_of(runs: Runs, text: str) -> list[str]:
+    """Without the name of the file."""
+    spec = runs.spec(text)
+    with prepared(spec, runs.spark) as session, pytest.raises(PipelineInvalid) as invalid:
         make_plan(spec, session)
+    return [problem.removeprefix(str(spec.file)) for problem in invalid.value.problems]
+
+
+def test_all_sinks_of_tables_are_checked_before_one_is_written(runs: Runs) -> None:
+    put(runs, "in.json", [{"id": number, "part": 0} for number in range(5)])
+    text = f"""\
+[pipeline]
+name = "tables"
+[sources.events]
+format = "json"
+path = "{runs.folder}/in.json"
+[sinks.parts]
+from = "events"
+kind = "parquet"
+path = "{runs.folder}/out"
+partition_by = ["prat"]
+[sinks.ids]
+from = "events"
+kind = "topic"
+topic = "one"
+id_columns = ["di"]
+options = {{ nameServer = "127.0.0.1:1" }}
+[sinks.nothing]
+from = "events"
+kind = "topic"
+topic = "two"
+options = {{ nameServer = "127.0.0.1:1" }}
+[sinks.fraction]
+from = "halves"
+kind = "topic"
+topic = "three"
+id_columns = ["half"]
+options = {{ nameServer = "127.0.0.1:1" }}
+[steps.halves]
+sql = "SELECT id / 2D AS half FROM events"
+"""
+    lines = text.splitlines()
+    expected = {
+        "parts": r"sinks\.parts\.partition_by: events has no column prat; it has id, part",
+        "ids": r"sinks\.ids\.id_columns: events has no column di; it has id, part",
+        "nothing": r"sinks\.nothing: rows of events .* it has no column broker",
+        "fraction": r"sinks\.fraction: option idColumns names half, which is double",
+    }
+    for (sink, sentence), problem in zip(expected.items(), problems_of(runs, text), strict=True):
+        assert re.match(rf":{lines.index(f'[sinks.{sink}]') + 1}: {sentence}", problem)
 
 
 def test_all_that_only_spark_finds_is_told_at_once_with_its_place(runs: Runs) -> None:

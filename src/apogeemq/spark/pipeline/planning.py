@@ -14,8 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from apogeemq.errors import ConfigError
-from apogeemq.spark.pipeline.plans import is_deterministic, keeps_positions, state_count
+from apogeemq.spark.pipeline.plans import is_deterministic, state_count
 from apogeemq.spark.pipeline.quality import Checks, checks_of
+from apogeemq.spark.pipeline.sinks import check_messages
 from apogeemq.spark.pipeline.spec import (
     SOURCE_COORDINATES,
     Action,
@@ -28,6 +29,7 @@ from apogeemq.spark.pipeline.spec import (
 )
 from apogeemq.spark.pipeline.text.problems import Problems
 from apogeemq.spark.pipeline.views import SourceOptions, Views
+from apogeemq.spark.sink.plan_shape import mixing_step
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,9 +85,8 @@ class _Planning:
                 self._try(f"steps.{step.name}", step.line, partial(self._add_step, step))
         self._problems.raise_if_any()
         queries = self._queries()
-        for query in queries:
-            for sink in query.sinks:
-                self._try(f"sinks.{sink.name}", sink.line, partial(self._check_sink, sink, query))
+        for sink in self._spec.sinks.values():
+            self._try(f"sinks.{sink.name}", sink.line, partial(self._check_sink, sink))
         self._problems.raise_if_any()
         return Plan(self._spec, self._views, self._checks, queries, self._raw, self._frames)
 
@@ -145,14 +146,7 @@ class _Planning:
     def _queries(self) -> list[QueryPlan]:
         found: dict[tuple[str, OutputMode], QueryPlan] = {}
         for sink in self._spec.sinks.values():
-            head = self._heads.get(sink.view)
-            if head is not None:
-                self._query(found, head, self._mode(head, sink)).sinks.append(sink)
-            elif self._spec.is_streaming:
-                raise ConfigError(
-                    f"sinks.{sink.name}: {sink.view} is a table in a pipeline of streams; a pipeline "
-                    "without streams can write it"
-                )
+            self._try(f"sinks.{sink.name}", sink.line, partial(self._put_sink, sink, found))
         for view in self._checks:
             head = self._heads.get(view)
             if head is not None:
@@ -160,10 +154,14 @@ class _Planning:
                 query = of_head[0] if of_head else self._query(found, head, self._default_mode(head))
                 query.checked.append(view)
             elif self._spec.is_streaming:
-                self._refuse_rules_of_table(view)
+                self._try(f"rules of {view}", self._line_of_rules(view), partial(self._refuse_rules_of_table, view))
         for query in found.values():
             self._complete(query)
         return list(found.values())
+
+    def _line_of_rules(self, view: str) -> int:
+        of_view = [quality.line for quality in self._spec.quality.values() if quality.view == view]
+        return of_view[0] if of_view else self._spec.sources[view].line
 
     def _refuse_rules_of_table(self, view: str) -> None:
         """It is read again and again while others are joined to it: which of its rows an epoch saw, nobody can tell."""
@@ -173,6 +171,16 @@ class _Planning:
                 f"the rule {rule.name} of {view}: in a pipeline of streams, rows of a table are neither counted nor "
                 'kept as dead letters; let the rule fail (of a body: malformed = "fail", or "keep"), or check the rows '
                 "that are made with the table"
+            )
+
+    def _put_sink(self, sink: Sink, found: dict[tuple[str, OutputMode], QueryPlan]) -> None:
+        head = self._heads.get(sink.view)
+        if head is not None:
+            self._query(found, head, self._mode(head, sink)).sinks.append(sink)
+        elif self._spec.is_streaming:
+            raise ConfigError(
+                f"sinks.{sink.name}: {sink.view} is a table in a pipeline of streams; a pipeline "
+                "without streams can write it"
             )
 
     def _query(self, found: dict[tuple[str, OutputMode], QueryPlan], head: str, mode: OutputMode) -> QueryPlan:
@@ -218,30 +226,37 @@ class _Planning:
 
     # -- sinks -----------------------------------------------------------------------------------------------
 
-    def _check_sink(self, sink: Sink, query: QueryPlan) -> None:
-        columns = self._frames[sink.view].columns
+    def _check_sink(self, sink: Sink) -> None:
+        frame = self._frames[sink.view]
+        columns = frame.columns
         for key, names in (("partition_by", sink.partition_by), ("id_columns", sink.id_columns)):
             missing = [name for name in names if name not in columns]
             if missing:
                 raise ConfigError(
                     f"sinks.{sink.name}.{key}: {sink.view} has no column {missing[0]}; it has {', '.join(columns)}"
                 )
-        if sink.kind is SinkKind.TOPIC and not sink.id_columns:
-            self._check_positions(sink, query)
+        if sink.kind is SinkKind.TOPIC:
+            if not sink.id_columns:
+                _check_positions(sink, frame)
+            try:
+                check_messages(sink, frame)
+            except ConfigError as error:
+                raise ConfigError(f"sinks.{sink.name}: {error}") from None
 
-    def _check_positions(self, sink: Sink, query: QueryPlan) -> None:
-        columns = self._frames[sink.view].columns
-        wanted = {*SOURCE_COORDINATES[1:], "topic" if sink.topic and "source_topic" not in columns else "source_topic"}
-        if query.is_stateful or not keeps_positions(self._frames[sink.view]):
-            reason = "its rows come out of a shuffle, in an order that may be another the next time"
-        elif not wanted <= set(columns):
-            reason = f"it has no column {sorted(wanted - set(columns))[0]}"
-        else:
-            return
-        raise ConfigError(
-            f"sinks.{sink.name}: rows of {sink.view} cannot be told apart when an epoch is done again: {reason}; "
-            "name the columns that identify a row: id_columns"
-        )
+
+def _check_positions(sink: Sink, frame: DataFrame) -> None:
+    columns = frame.columns
+    wanted = {*SOURCE_COORDINATES[1:], "topic" if sink.topic and "source_topic" not in columns else "source_topic"}
+    if (step := mixing_step(frame)) is not None:
+        reason = f"after {step} they may come in an order that is another the next time"
+    elif not wanted <= set(columns):
+        reason = f"it has no column {sorted(wanted - set(columns))[0]}"
+    else:
+        return
+    raise ConfigError(
+        f"sinks.{sink.name}: rows of {sink.view} cannot be told apart when an epoch is done again: {reason}; "
+        "name the columns that identify a row: id_columns"
+    )
 
 
 def first_sentence(error: Exception) -> str:

@@ -18,18 +18,11 @@ _ROW_WISE: Final = frozenset(
     )
 )
 _STREAM_LEAVES: Final = ("StreamingRelation", "StreamingDataSourceV2", "StreamingExecutionRelation")
-# Of these, the rows of one message come out in an order that may be another the next time.
-_UNORDERED: Final = frozenset(("Join", "Repartition", "RepartitionByExpression", "RebalancePartitions", "Union"))
 
 
 def state_count(frame: DataFrame) -> int:
     """How many parts of the plan remember: aggregations, deduplication, joins of streams, whatever is not known."""
     return sum(_remembers(node) for node in _streaming_nodes(_plan(frame)))
-
-
-def keeps_positions(frame: DataFrame) -> bool:
-    """Whether the rows of one message always come out in the same order, without a shuffle."""
-    return all(node.nodeName() not in _UNORDERED and not _remembers(node) for node in _streaming_nodes(_plan(frame)))
 
 
 def is_deterministic(frame: DataFrame) -> bool:

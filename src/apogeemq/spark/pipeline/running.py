@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from apogeemq.errors import ApogeeError, ConfigError, PipelineFailed
+from apogeemq.errors import ApogeeError, PipelineFailed
 from apogeemq.spark.pipeline.checkpoint.generations import Checkpoint
 from apogeemq.spark.pipeline.checkpoint.places import places
 from apogeemq.spark.pipeline.checkpoint.work import work_of
@@ -18,7 +18,7 @@ from apogeemq.spark.pipeline.planning import Plan, make_plan
 from apogeemq.spark.pipeline.progress import PipelineStatus, State
 from apogeemq.spark.pipeline.quality import ID
 from apogeemq.spark.pipeline.sessions import prepared, stop_spark
-from apogeemq.spark.pipeline.sinks import ShowTable, TopicWriter, Writer, make_writer
+from apogeemq.spark.pipeline.sinks import ShowTable, Writer, make_writer
 from apogeemq.spark.pipeline.spec import PipelineSpec, Sink
 from apogeemq.spark.pipeline.status import StateFolder
 from apogeemq.spark.pipeline.text.failures import failure_text
@@ -115,8 +115,6 @@ class _Run:
 
     def _run_queries(self, plan: Plan, session: SparkSession, checkpoint: Checkpoint) -> None:
         writers = {query.name: self._writers(session, checkpoint, query.name, query.sinks) for query in plan.queries}
-        for query in plan.queries:
-            _check_writers(plan, writers[query.name][0])
         checkpoint.keep()
         for query in plan.queries:
             running = RunningQuery(query)
@@ -189,12 +187,3 @@ class _Run:
 
     def _publish(self, state: State, error: str | None = None) -> None:
         self._publisher.publish(state, [query.status for query in self._queries], error)
-
-
-def _check_writers(plan: Plan, writers: dict[str, Writer]) -> None:
-    for name, writer in writers.items():
-        if isinstance(writer, TopicWriter):
-            try:
-                writer.check(plan.frames[plan.spec.sinks[name].view])
-            except ConfigError as error:
-                raise ConfigError(f"sinks.{name}: {error}") from None

@@ -108,21 +108,29 @@ class TopicWriter:
     def __init__(self, sink: Sink, session: SparkSession, query_id: str, ledger: str) -> None:
         from apogeemq.spark.sink.epochs import TopicSink
 
-        options = {_SYSTEM_PROPERTIES: "drop", **sink.options}
-        if sink.topic:
-            options["topic"] = sink.topic
-        if sink.id_columns:
-            options["idColumns"] = ",".join(sink.id_columns)
         self._columns = sink.id_columns
         self._has_topic = bool(sink.topic)
-        self._sink = TopicSink(session, options, query_id, ledger)
-
-    def check(self, frame: DataFrame) -> None:
-        """ConfigError, before the first epoch, for rows that cannot be written once."""
-        self._sink.check(as_messages(frame, self._columns, has_topic=self._has_topic))
+        self._sink = TopicSink(session, _topic_options(sink), query_id, ledger)
 
     def write(self, frame: DataFrame, epoch: int) -> int | None:
         return self._sink.write_epoch(as_messages(frame, self._columns, has_topic=self._has_topic), epoch)
+
+
+def check_messages(sink: Sink, frame: DataFrame) -> None:
+    """ConfigError, before anything is written, for rows that a topic sink cannot write once."""
+    from apogeemq.spark.sink.epochs import check_once, once_options
+
+    options = once_options(_topic_options(sink))
+    check_once(as_messages(frame, sink.id_columns, has_topic=bool(sink.topic)), options)
+
+
+def _topic_options(sink: Sink) -> dict[str, str]:
+    options = {_SYSTEM_PROPERTIES: "drop", **sink.options}
+    if sink.topic:
+        options["topic"] = sink.topic
+    if sink.id_columns:
+        options["idColumns"] = ",".join(sink.id_columns)
+    return options
 
 
 def as_messages(frame: DataFrame, id_columns: Sequence[str], *, has_topic: bool) -> DataFrame:

@@ -48,6 +48,39 @@ class EpochResult(NamedTuple):
     is_replay: bool
 
 
+def once_options(options: Mapping[str, str]) -> WriteOptions:
+    """ConfigError when an option is wrong, or says that rows go where they cannot be written once."""
+    found = read_write_options(options)
+    if problem := once_problem(found.topic, found.topics):
+        raise ConfigError(problem)
+    return found
+
+
+def check_once(df: DataFrame, options: WriteOptions) -> SinkColumns:
+    """ConfigError when this DataFrame, of a stream or a batch of it, cannot be written once."""
+    columns = check_columns(df.schema, options, needs_ids=True)
+    if timed := sorted({DELAY, DELIVER_AT} & columns.present):
+        raise ConfigError(f"column {timed[0]} cannot be written once: brokers hide a message until it is due")
+    if not columns.id_columns:
+        _check_positions(df, columns)
+    if df.sparkSession.sparkContext.getConf().get("spark.speculation", "false") == "true":
+        raise ConfigError("spark.speculation is true: two tasks would write the same rows; set it to false")
+    return columns
+
+
+def _check_positions(df: DataFrame, columns: SinkColumns) -> None:
+    needed = "name the columns that tell the rows of an epoch apart in option idColumns"
+    if not columns.position:
+        raise ConfigError(
+            "rows have no id: there are no columns topic (or source_topic), broker, queue_id and queue_offset of "
+            f"their source messages; keep them, or {needed}"
+        )
+    if (step := mixing_step(df)) is not None:
+        raise ConfigError(
+            f"rows have no id: after {step}, the place of a source message does not tell them apart; {needed}"
+        )
+
+
 class TopicSink:
     """One sink of one query. `ledger` is a folder of its own beside the query's checkpoint, on any file system that
     Spark reaches; it belongs to the checkpoint and is removed with it. Without a `query_id` the ledger has one."""
@@ -56,9 +89,7 @@ class TopicSink:
         """ConfigError when an option is wrong."""
         if getattr(spark, "_jvm", None) is None:
             raise ConfigError("the topic sink needs a driver of its own: it cannot be used with Spark Connect")
-        self.options: WriteOptions = read_write_options(options)
-        if problem := once_problem(self.options.topic, self.options.topics):
-            raise ConfigError(problem)
+        self.options: WriteOptions = once_options(options)
         self._ledger = EpochLedger(_hadoop_folder(spark, ledger))
         self._query_id = query_id or self.options.query_id or self._ledger.sink_id()
         self._runs = EpochRuns(self._ledger, self.options, self._query_id)
@@ -68,26 +99,7 @@ class TopicSink:
 
     def check(self, df: DataFrame) -> SinkColumns:
         """ConfigError when this DataFrame, of a stream or a batch of it, cannot be written once."""
-        columns = check_columns(df.schema, self.options, needs_ids=True)
-        if timed := sorted({DELAY, DELIVER_AT} & columns.present):
-            raise ConfigError(f"column {timed[0]} cannot be written once: brokers hide a message until it is due")
-        if not columns.id_columns:
-            self._check_positions(df, columns)
-        if df.sparkSession.sparkContext.getConf().get("spark.speculation", "false") == "true":
-            raise ConfigError("spark.speculation is true: two tasks would write the same rows; set it to false")
-        return columns
-
-    def _check_positions(self, df: DataFrame, columns: SinkColumns) -> None:
-        needed = "name the columns that tell the rows of an epoch apart in option idColumns"
-        if not columns.position:
-            raise ConfigError(
-                "rows have no id: there are no columns topic (or source_topic), broker, queue_id and queue_offset of "
-                f"their source messages; keep them, or {needed}"
-            )
-        if (step := mixing_step(df)) is not None:
-            raise ConfigError(
-                f"rows have no id: after {step}, the place of a source message does not tell them apart; {needed}"
-            )
+        return check_once(df, self.options)
 
     # -- an epoch --------------------------------------------------------------------------------------------
 
