@@ -449,6 +449,30 @@ options = { nameServer = "127.0.0.1:1" }
         assert re.match(rf"{spec.file}:{text.splitlines().index(table) + 1}: {sentence}", problem)
 
 
+def test_what_fails_while_it_is_planned_is_told_with_its_place(runs: Runs) -> None:
+    """In Python and in Java: neither is a traceback."""
+    (runs.folder / "failing_steps.py").write_text("def first(rows, limit=1): return rows.limit(limit)\n")
+    text = (
+        SOURCE
+        + """\
+[sources.prices]
+format = "jdbc"
+options = { url = "jdbc:nowhere:prices", dbtable = "prices", driver = "no.such.Driver" }
+[steps.v]
+python = "failing_steps:first"
+from = "a"
+options = { limt = 5 }
+"""
+    )
+    lines = text.splitlines()
+    expected = {
+        "[sources.prices]": r"sources\.prices: ClassNotFoundException: no\.such\.Driver",
+        "[steps.v]": r"steps\.v: failing_steps:first: TypeError: first\(\) got an unexpected keyword argument 'limt'",
+    }
+    for (table, sentence), problem in zip(expected.items(), problems_of(runs, text), strict=True):
+        assert re.match(rf":{lines.index(table) + 1}: {sentence}", problem)
+
+
 def test_explain(runs: Runs) -> None:
     spec = runs.spec(ORDERS, server="127.0.0.1:1", topic="t", out="/out")
     found = explain(spec, runs.spark)

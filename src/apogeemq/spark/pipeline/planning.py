@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from apogeemq.errors import ConfigError
+from apogeemq.errors import ApogeeError, ConfigError
 from apogeemq.spark.pipeline.plans import is_deterministic, state_count
 from apogeemq.spark.pipeline.quality import Checks, checks_of
 from apogeemq.spark.pipeline.sinks import check_messages
@@ -27,6 +27,7 @@ from apogeemq.spark.pipeline.spec import (
     Source,
     Step,
 )
+from apogeemq.spark.pipeline.text.failures import failure_text
 from apogeemq.spark.pipeline.text.problems import Problems
 from apogeemq.spark.pipeline.views import SourceOptions, Views
 from apogeemq.spark.sink.plan_shape import mixing_step
@@ -91,14 +92,15 @@ class _Planning:
         return Plan(self._spec, self._views, self._checks, queries, self._raw, self._frames)
 
     def _try(self, where: str, line: int, work: Callable[[], object]) -> None:
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
         try:
             work()
         except ConfigError as error:
             self._problems.add_at(line, str(error))
-        except PySparkException as error:
-            self._problems.add_at(line, f"{where}: {first_sentence(error)}")
+        except (ApogeeError, PySparkException, Py4JJavaError) as error:
+            self._problems.add_at(line, f"{where}: {failure_text(error)}")
 
     def _is_made_of_good_views(self, step: Step) -> bool:
         """Of others nothing can be said but what was said of those."""
@@ -257,9 +259,3 @@ def _check_positions(sink: Sink, frame: DataFrame) -> None:
         f"sinks.{sink.name}: rows of {sink.view} cannot be told apart when an epoch is done again: {reason}; "
         "name the columns that identify a row: id_columns"
     )
-
-
-def first_sentence(error: Exception) -> str:
-    """What Spark says, without the plan it prints after it."""
-    text = str(error).strip()
-    return text.partition("\n")[0].partition(" SQLSTATE:")[0].strip() or type(error).__name__

@@ -12,6 +12,7 @@ from apogeemq.errors import ConfigError
 from apogeemq.spark.pipeline.decoding import MALFORMED, decoded, spark_schema
 from apogeemq.spark.pipeline.quality import Checks, passing
 from apogeemq.spark.pipeline.spec import Malformed, PipelineSpec, Source, Step
+from apogeemq.spark.pipeline.text.failures import failure_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,13 +46,7 @@ class Views:
 
     def step(self, session: SparkSession, step: Step) -> DataFrame:
         """Its inputs are views of the session; before any rule."""
-        if step.sql:
-            frame = session.sql(step.sql)
-        else:
-            function = python_step(step.python, self._spec.file)
-            frame = function(*(session.table(view) for view in step.inputs), **step.options)
-            if not hasattr(frame, "createOrReplaceTempView"):
-                raise ConfigError(f"steps.{step.name}: {step.python} gave {type(frame).__name__}, not a DataFrame")
+        frame = session.sql(step.sql) if step.sql else python_view(step, self._spec.file, session.table)
         if step.watermark is not None and frame.isStreaming:
             frame = frame.withWatermark(step.watermark.column, step.watermark.delay)
         return frame
@@ -66,17 +61,27 @@ class Views:
 SourceOptions = Callable[[Source], Mapping[str, str]]
 
 
-def python_step(name: str, file: str) -> Callable[..., Any]:
-    """The function of `module:function`; modules beside the pipeline file are found."""
+def python_view(step: Step, file: str, table: Callable[[str], DataFrame]) -> DataFrame:
+    """What the step's function makes. ConfigError with the step's name, whatever goes wrong in code that is not ours:
+    in its module, in the function, with options it does not know."""
+    try:
+        function = _function(step.python, file)
+        frame = function(*(table(view) for view in step.inputs), **step.options)
+    except Exception as error:
+        name, text = type(error).__name__, failure_text(error)
+        cause = text if text.startswith(name) else f"{name}: {text}"
+        raise ConfigError(f"steps.{step.name}: {step.python}: {cause}") from error
+    if not hasattr(frame, "createOrReplaceTempView"):
+        raise ConfigError(f"steps.{step.name}: {step.python} gave {type(frame).__name__}, not a DataFrame")
+    made: DataFrame = frame
+    return made
+
+
+def _function(name: str, file: str) -> Callable[..., Any]:
+    """Of `module:function`; modules beside the pipeline file are found."""
     module_name, _, function_name = name.partition(":")
     folder = str(Path(file).absolute().parent)
     if folder not in sys.path:
         sys.path.append(folder)
-    try:
-        function = getattr(importlib.import_module(module_name), function_name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"the python step {name} cannot be had: {error}") from None
-    if not callable(function):
-        raise ConfigError(f"the python step {name} is no function")
-    found: Callable[..., Any] = function
+    found: Callable[..., Any] = getattr(importlib.import_module(module_name), function_name)
     return found
