@@ -114,17 +114,20 @@ def headline(status: PipelineStatus, now: int) -> Text:
         "  ",
         state_text(status),
         f"  {status.rows:,} rows  {status.rows_per_second:,.0f} rows/s  lag {number(status.lag)}  {seconds:,} s",
+        (f"  {status.late_rows:,} late rows left out" if status.late_rows else "", "yellow"),
     )
 
 
 def query_table(status: PipelineStatus) -> Table:
-    table = Table("Query", "Epoch", "Rows", "Rows/s", "Lag", "Dead letters", "Written")
+    late = ["Late"] if status.late_rows else []
+    table = Table("Query", "Epoch", "Rows", "Rows/s", "Lag", "Dead letters", *late, "Written")
     for query in status.queries:
         written = ", ".join(f"{name} {rows:,}" for name, rows in query.sinks.items())
         broken = ", ".join(f"{rule} {rows:,}" for rule, rows in query.broken.items() if rows)
         dead = f"{query.dead_letters:,}" + (f" ({broken})" if broken else "")
         numbers = (str(max(query.epoch, 0)), f"{query.rows:,}", f"{query.rows_per_second:,.0f}", number(query.lag))
-        table.add_row(*map(Text, (query.name, *numbers, dead, written)))
+        late_rows = [f"{query.late_rows:,}"] if late else []
+        table.add_row(*map(Text, (query.name, *numbers, dead, *late_rows, written)))
     return table
 
 

@@ -63,6 +63,7 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     lag: int | None = None
     broken: Mapping[str, int] = {}
     dead_letters: int = 0
+    late_rows: int = 0  # left out by steps that keep state since the start: the watermark had passed them
     sources: list[SourceStatus] = []
     current: CurrentEpoch | None = None
     is_active: bool = True
@@ -95,6 +96,10 @@ class PipelineStatus(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def dead_letters(self) -> int:
         return sum(query.dead_letters for query in self.queries)
+
+    @property
+    def late_rows(self) -> int:
+        return sum(query.late_rows for query in self.queries)
 
     @property
     def lag(self) -> int | None:
@@ -130,7 +135,8 @@ def after_planning(status: QueryStatus, epoch: int, found: Sequence[Mapping[str,
 
 
 def after_progress(status: QueryStatus, progress: Mapping[str, Any]) -> QueryStatus:
-    """With one progress report of Spark's, as its JSON. Several of one epoch come while nothing happens."""
+    """With one progress report of Spark's, as its JSON. Several of one epoch come while nothing happens: those have no
+    rows, late ones neither."""
     sources = [_source(source) for source in progress.get("sources", [])]
     rows = _rows(progress, sources)
     return msgspec.structs.replace(
@@ -139,6 +145,7 @@ def after_progress(status: QueryStatus, progress: Mapping[str, Any]) -> QuerySta
         rows_per_second=float(progress.get("processedRowsPerSecond") or 0.0) if rows else 0.0,
         lag=_sum([source.lag for source in sources]),
         total=status.total if status.total is not None else _total(sources),
+        late_rows=status.late_rows + _late_rows(progress),
         sources=sources,
     )
 
@@ -194,6 +201,12 @@ def distance(start: Any, end: Any) -> int | None:
     known = start if isinstance(start, dict) else {}
     parts = [part for key, value in end.items() if (part := distance(known.get(key), value)) is not None]
     return sum(parts) if parts else None
+
+
+def _late_rows(progress: Mapping[str, Any]) -> int:
+    """Of operators with state, not of sources: an aggregation is given one row for many that go together."""
+    operators = progress.get("stateOperators") or []
+    return sum(int(operator.get("numRowsDroppedByWatermark") or 0) for operator in operators)
 
 
 def _total(sources: list[SourceStatus]) -> int | None:

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console, RenderableType
 
-from apogeemq.cli.pipelines.views import offsets_text, result_table, running_view
+from apogeemq.cli.pipelines.views import offsets_text, result_table, running_view, status_view
 from apogeemq.spark.pipeline.progress import CurrentEpoch, PipelineStatus, QueryStatus, State
 
 
@@ -44,6 +44,16 @@ def test_a_run_without_an_end_shows_the_epoch_it_is_at() -> None:
     begun = QueryStatus(name="orders", current=CurrentEpoch(7))
     shown = drawn(running_view(running(begun, is_bounded=False), 0))
     assert "epoch 7" in shown and "/" not in shown.splitlines()[-2]
+
+
+def test_late_rows_are_seen_when_there_are_some() -> None:
+    none = drawn(running_view(running(QueryStatus(name="totals")), 0))
+    assert "late" not in none.lower()
+    status = running(QueryStatus(name="totals", rows=5, late_rows=1_234))
+    for view in (running_view(status, 0), status_view(status, 0)):
+        head, *table = drawn(view).splitlines()
+        assert head.endswith("1,234 late rows left out")
+        assert " Late " in table[1] and " 1,234 " in table[3]
 
 
 def test_offsets() -> None:

@@ -70,6 +70,16 @@ def test_reports_and_epochs() -> None:
     assert (idle.lag, idle.total, idle.rows_per_second) == (0, 100, 0.0)
 
 
+def test_late_rows_of_all_epochs_and_operators() -> None:
+    status = QueryStatus(name="totals")
+    for late in ([2, 1], [], [4]):
+        operators = [{"operatorName": "stateStoreSave", "numRowsDroppedByWatermark": rows} for rows in late]
+        found = report(0, offsets(0, 0), offsets(6, 4), offsets(6, 4), rows=10)
+        status = after_progress(status, {**found, "stateOperators": operators})
+    assert status.late_rows == 7
+    assert PipelineStatus(name="p", state=State.RUNNING, queries=[status, status]).late_rows == 14
+
+
 def test_an_epoch_that_has_begun() -> None:
     planned = report(0, offsets(0, 0), offsets(6, 4), offsets(60, 40), rows=0)["sources"]
     status = after_planning(QueryStatus(name="orders"), 3, planned)
