@@ -141,7 +141,8 @@ def status(
 ) -> None:
     """Show how far pipelines are: rows, rate, lag, offsets, the last error.
 
-    Exit status: 1 when a pipeline shown has failed, else 0.
+    Exit status: 1 when a pipeline shown has failed or its status is damaged, 2 when the one that is named cannot be
+    shown, else 0.
     """
     from apogeemq.cli.pipelines import views
 

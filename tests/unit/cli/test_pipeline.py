@@ -166,6 +166,23 @@ def test_list(tmp_path: Path) -> None:
     assert found["pipelines"][0]["name"] == "p" and "mirror" in found["ready"]
 
 
+def test_a_damaged_status_is_shown_as_such(tmp_path: Path) -> None:
+    kept_status(tmp_path, State.FINISHED)
+    damaged = tmp_path / ".apogee" / "pipelines" / "q" / "status.json"
+    damaged.parent.mkdir()
+    damaged.write_text("{")
+    for command, status in (("list", 0), ("status", 1)):
+        ended = run("main", "pipeline", command, home=tmp_path)
+        assert (ended.returncode, ended.stderr) == (status, "")
+        assert "finished" in ended.stdout and "damaged" in ended.stdout
+    assert f"last error: {damaged} is damaged: " in ended.stdout
+    found = json.loads(run("main", "pipeline", "list", "--json", home=tmp_path).stdout)
+    assert [(one["name"], one["state"]) for one in found["pipelines"]] == [("p", "finished"), ("q", "damaged")]
+    ended = run("main", "pipeline", "status", "q", "--json", home=tmp_path)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"apogee: {damaged} is damaged: ")
+
+
 def test_stop(tmp_path: Path) -> None:
     folder = kept_status(tmp_path, State.RUNNING)
     ended = run("main", "pipeline", "stop", "p", home=tmp_path)

@@ -27,7 +27,14 @@ _HINTS: Final = {
     "running": "Ctrl-C ends it after this epoch",
     "stopping": "after this epoch; Ctrl-C once more ends it at once",
 }
-_STYLES: Final = {"running": "green", "finished": "green", "failed": "red", "stopping": "yellow", "starting": "cyan"}
+_STYLES: Final = {
+    "running": "green",
+    "finished": "green",
+    "failed": "red",
+    "damaged": "red",
+    "stopping": "yellow",
+    "starting": "cyan",
+}
 
 
 # -- list ----------------------------------------------------------------------------------------------------
@@ -35,10 +42,10 @@ _STYLES: Final = {"running": "green", "finished": "green", "failed": "red", "sto
 
 def show_list(folder: Path | None, *, as_json: bool) -> None:
     from apogeemq.spark.pipeline.reading import read_description, ready_pipelines
-    from apogeemq.spark.pipeline.status import known_states
+    from apogeemq.spark.pipeline.status import known_statuses
 
     ready = {name: read_description(path) for name, path in ready_pipelines().items()}
-    statuses = [state.present() for state in known_states(_folder(folder))]
+    statuses = known_statuses(_folder(folder))
     if as_json:
         _print_json({"ready": ready, "pipelines": statuses})
         return
@@ -72,10 +79,10 @@ def _overview(statuses: Sequence[PipelineStatus]) -> Table:
 
 
 def show_status(name: str | None, folder: Path | None, *, as_json: bool) -> int:
-    from apogeemq.spark.pipeline.status import find_state, known_states
+    from apogeemq.spark.pipeline.status import find_state, known_statuses
 
-    states = [find_state(_folder(folder), name)] if name is not None else list(known_states(_folder(folder)))
-    statuses = [state.present() for state in states]
+    where = _folder(folder)
+    statuses = [find_state(where, name).present()] if name is not None else known_statuses(where)
     if as_json:
         _print_json(statuses[0] if name is not None else statuses)
     else:
@@ -84,11 +91,13 @@ def show_status(name: str | None, folder: Path | None, *, as_json: bool) -> int:
             console.print(status_view(status, now_ms()))
         if not statuses:
             console.print("No pipeline has run here.")
-    return 1 if any(status.state == "failed" for status in statuses) else 0
+    return 1 if any(status.state in ("failed", "damaged") for status in statuses) else 0
 
 
 def status_view(status: PipelineStatus, now: int) -> Group:
     """Everything there is to say."""
+    if status.state == "damaged":
+        return Group(Text.assemble((status.name, "bold"), "  ", state_text(status)), _last_error(status))
     parts: list[RenderableType] = [headline(status, now), query_table(status)]
     offsets = Table("Query", "Source", "Offsets read", "Latest", "Lag")
     for query in status.queries:
@@ -103,8 +112,12 @@ def status_view(status: PipelineStatus, now: int) -> Group:
     )
     parts.append(Text(f"checkpoint {status.checkpoint}"))
     if status.error:
-        parts.append(Text(printable(f"last error: {status.error}"), style="red"))
+        parts.append(_last_error(status))
     return Group(*parts)
+
+
+def _last_error(status: PipelineStatus) -> Text:
+    return Text(printable(f"last error: {status.error}"), style="red")
 
 
 def headline(status: PipelineStatus, now: int) -> Text:

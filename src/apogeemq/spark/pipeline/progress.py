@@ -20,6 +20,7 @@ class State(StrEnum):
     STOPPED = "stopped"  # by a person
     FINISHED = "finished"  # all there was has been done
     FAILED = "failed"
+    DAMAGED = "damaged"  # nobody knows: what is kept of it cannot be read
 
     @property
     def is_over(self) -> bool:

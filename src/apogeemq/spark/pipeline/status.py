@@ -49,6 +49,18 @@ def known_states(folder: Path) -> Iterator[StateFolder]:
                 yield StateFolder(path)
 
 
+def known_statuses(folder: Path) -> list[PipelineStatus]:
+    """Of pipelines that have run here, as they are, by name. One that cannot be read does not hide the others."""
+    return [_present_or_damaged(state) for state in known_states(folder)]
+
+
+def _present_or_damaged(state: StateFolder) -> PipelineStatus:
+    try:
+        return state.present()
+    except ConfigError as error:
+        return PipelineStatus(name=state.name, state=State.DAMAGED, error=str(error))
+
+
 def find_state(folder: Path, name: str) -> StateFolder:
     """ConfigError unless a pipeline of this name has run here."""
     known = {state.name: state for state in known_states(folder)}
@@ -109,8 +121,8 @@ class StateFolder:
         return f"the pipeline {self.name} is running{self._whose()}; {beside}"
 
     def _whose(self) -> str:
-        status = self.read() if (self.path / _STATUS).exists() else None
-        return f" as process {status.process}" if status is not None and not status.state.is_over else ""
+        status = _present_or_damaged(self)
+        return f" as process {status.process}" if status.process and not status.state.is_over else ""
 
     def release(self) -> None:
         self._is_ours = False
@@ -140,8 +152,8 @@ class StateFolder:
             return msgspec.json.decode(path.read_bytes(), type=PipelineStatus)
         except OSError as error:
             raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
-        except msgspec.DecodeError as error:
-            raise ConfigError(f"{path} is not a status: {error}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} is damaged: {error}; the next run writes it anew") from None
 
     def present(self) -> PipelineStatus:
         """As it is: a process that ended without a word has failed."""

@@ -10,7 +10,7 @@ import pytest
 
 from apogeemq.errors import ConfigError
 from apogeemq.spark.pipeline.progress import PipelineStatus, QueryStatus, SourceStatus, State
-from apogeemq.spark.pipeline.status import StateFolder, find_state, known_states, states_folder
+from apogeemq.spark.pipeline.status import StateFolder, find_state, known_states, known_statuses, states_folder
 
 
 def running(state: State = State.RUNNING) -> PipelineStatus:
@@ -100,8 +100,22 @@ def test_a_status_that_cannot_be_read(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path / "p")
     folder.path.mkdir()
     (folder.path / "status.json").write_text("{")
-    with pytest.raises(ConfigError, match="is not a status"):
+    with pytest.raises(ConfigError, match=r"status\.json is damaged: .*; the next run writes it anew"):
         folder.read()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"name": "p"}', b'{"name": "\xff", "state": "running"}', b"\0" * 9])
+def test_one_that_is_damaged_does_not_hide_the_others(tmp_path: Path, content: bytes) -> None:
+    StateFolder(tmp_path / "a").write(running(State.FINISHED))
+    damaged = StateFolder(tmp_path / "b")
+    damaged.write(running())
+    (damaged.path / "status.json").write_bytes(content)
+    first, second = known_statuses(tmp_path)
+    assert first == running(State.FINISHED)
+    assert (second.name, second.state) == ("b", State.DAMAGED)
+    assert second.error is not None and "is damaged" in second.error
+    with damaged.held(), pytest.raises(ConfigError, match=r"^the pipeline b is running; --state names"):
+        StateFolder(damaged.path).acquire()
 
 
 def test_where_states_are() -> None:
