@@ -80,11 +80,14 @@ def replay(
     state: StateDir = None,
     ui: UserInterface = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each change of status.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask: the answer is yes.")] = False,
 ) -> None:
     """Run a pipeline again from a moment in the past, with a new checkpoint.
 
-    What sinks have stays there: rows since that moment are written once more.
+    What sinks have stays there: rows since that moment are written once more. A pipeline without streams cannot be
+    replayed: each run reads all its tables.
+
+    Exit status: that of run; 130 also when the question was answered with no, or not at all.
     """
     from apogeemq.cli.pipelines import running
 

@@ -26,6 +26,11 @@ path = "${where}"
 from = "a"
 kind = "console"
 """
+STREAM = """\
+[sources.b]
+format = "rocketmq"
+options = { nameServer = "h:1", subscribe = "t" }
+"""
 
 
 def pipeline_file(folder: Path, text: str = GOOD) -> str:
@@ -98,7 +103,7 @@ def test_wrong_commands(tmp_path: Path, arguments: list[str], sentence: str) -> 
 
 
 def test_without_the_extra_it_is_one_sentence(tmp_path: Path) -> None:
-    file = pipeline_file(tmp_path)
+    file = pipeline_file(tmp_path, GOOD + STREAM)
     with patch.dict(
         sys.modules, {"pyspark": None, "pyspark.sql": None, "pyspark.sql.datasource": None, "pyarrow": None}
     ):
@@ -109,18 +114,31 @@ def test_without_the_extra_it_is_one_sentence(tmp_path: Path) -> None:
             assert "pip install 'apogeemq[spark]'" in ended.stderr.splitlines()[-1]
 
 
-def test_a_replay_says_what_it_does_and_asks(tmp_path: Path) -> None:
-    text = GOOD + '[sources.b]\nformat = "rocketmq"\noptions = { nameServer = "h:1", subscribe = "t" }\n'
-    file = pipeline_file(tmp_path, text)
+@pytest.mark.parametrize(
+    ("answer", "end"),
+    [
+        ("n\n", "Nothing has been done.\n"),
+        ("", "\nThere was no answer; --yes gives it beforehand.\nNothing has been done.\n"),
+    ],
+)
+def test_a_replay_says_what_it_does_and_asks(tmp_path: Path, answer: str, end: str) -> None:
+    file = pipeline_file(tmp_path, GOOD + STREAM)
     command = [sys.executable, "-m", "apogeemq.cli.main", "pipeline", "replay", file, "--from", "2026-01-31T12:00"]
-    ended = subprocess.run(command, input="n\n", capture_output=True, text=True)
+    ended = subprocess.run(command, input=answer, capture_output=True, text=True)
     assert ended.returncode == 130
-    assert ended.stderr.endswith("Nothing has been done.\n")
+    assert ended.stderr.endswith(end)
     assert ended.stderr.splitlines()[:3] == [
         "p begins a new checkpoint; the old one stays beside it, unused.",
         "  b: messages stored since 2026-01-31 12:00:00 are read again.",
-        "  s: keeps what it has, and gets the rows since then once more, as new ones.",
+        "  s: keeps what it has, and gets the rows that are read again, as new ones.",
     ]
+
+
+@pytest.mark.parametrize("yes", [[], ["--yes"]])
+def test_tables_are_not_replayed(tmp_path: Path, yes: list[str]) -> None:
+    ended = run("main", "pipeline", "replay", pipeline_file(tmp_path), "--from", "2h", *yes, home=tmp_path)
+    sentence = "p has no streams: there is no moment to read it again from; each run reads all its tables"
+    assert ended == (2, "", f"apogee: {sentence}\n")
 
 
 def kept_status(home: Path, state: State, error: str | None = None) -> StateFolder:

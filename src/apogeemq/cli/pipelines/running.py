@@ -17,7 +17,7 @@ import typer
 
 from apogeemq.cli.pipelines.face import Face, face_of
 from apogeemq.cli.pipelines.views import when
-from apogeemq.errors import PipelineFailed
+from apogeemq.errors import ConfigError, PipelineFailed
 
 if TYPE_CHECKING:
     from apogeemq.spark.pipeline.spec import PipelineSpec
@@ -50,12 +50,24 @@ def replay(job: Job, since: str, *, asks: bool) -> int:
 
     moment = moment_ms(since, now_ms())
     spec = _spec_of(job)
+    if not spec.is_streaming:
+        raise ConfigError(
+            f"{spec.name} has no streams: there is no moment to read it again from; each run reads all its tables"
+        )
     for sentence in _what_a_replay_does(spec, moment):
         print(sentence, file=sys.stderr)
-    if asks and not typer.confirm("Go on?", err=True):
+    if asks and not _is_wanted():
         print("Nothing has been done.", file=sys.stderr)
         return INTERRUPTED
     return _run(job, spec, moment)
+
+
+def _is_wanted() -> bool:
+    try:
+        return typer.confirm("Go on?", err=True)
+    except typer.Abort:  # nobody is there to ask, or a person wants out
+        print("\nThere was no answer; --yes gives it beforehand.", file=sys.stderr)
+        return False
 
 
 def _spec_of(job: Job) -> PipelineSpec:
@@ -81,7 +93,7 @@ def _what_a_replay_does(spec: PipelineSpec, moment: int) -> Iterator[str]:
         elif source.is_stream:
             yield f"  {source.name}: {source.format} cannot be read from a time; it is read from where the file says."
     for sink in spec.sinks.values():
-        yield f"  {sink.name}: keeps what it has, and gets the rows since then once more, as new ones."
+        yield f"  {sink.name}: keeps what it has, and gets the rows that are read again, as new ones."
 
 
 def _run(job: Job, spec: PipelineSpec, replay_from_ms: int | None) -> int:
