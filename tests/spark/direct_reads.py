@@ -11,6 +11,7 @@ from typing import Any, cast
 from pyspark.sql.datasource import Filter, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
+from apogeemq.spark.first_batch import beginning_of
 from apogeemq.spark.source.batch_reader import BatchReader
 from apogeemq.spark.source.partition import MessagePartition
 from apogeemq.spark.source.read_options import ReadOptions
@@ -53,13 +54,15 @@ def read_batch(world: World, filters: Iterable[Filter] = (), /, **given: str) ->
 
 
 class Stream:
-    """A query as Spark leads it: it keeps the offsets, as text, and asks for one batch after the other."""
+    """A query as Spark leads it: it keeps the offsets, as text, and asks for one batch after the other.
+
+    A new one has begun where its options say, as if there had been nothing to read yet.
+    """
 
     def __init__(self, world: World, checkpoint: Offset | None = None, /, **given: str) -> None:
         options = options_of(world, given)
-        self.reader = StreamReader(options, arrow_schema(spark_schema(options.columns)))
-        self.position: Offset = checkpoint if checkpoint is not None else _kept(self.reader.initialOffset())
-        assert self.reader.initialOffset() or checkpoint is not None or not self.position
+        self.reader = _stream_reader(options)
+        self.position: Offset = checkpoint if checkpoint is not None else _beginning(_stream_reader(options))
         self.batches = 0
 
     def batch(self, limit: ReadLimit | None = None) -> Counter[bytes] | None:
@@ -83,6 +86,16 @@ class Stream:
 
     def all_at_once(self) -> Counter[bytes] | None:
         return self.batch(ReadAllAvailable())
+
+
+def _stream_reader(options: ReadOptions) -> StreamReader:
+    return StreamReader(options, arrow_schema(spark_schema(options.columns)))
+
+
+def _beginning(reader: StreamReader) -> Offset:
+    first = beginning_of(reader.latestOffset(reader.initialOffset(), ReadAllAvailable()))
+    assert first is not None
+    return _kept(first)
 
 
 def read_until(stream: Stream, count: int) -> Counter[bytes]:

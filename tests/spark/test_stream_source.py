@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -139,6 +139,36 @@ def test_a_query_whose_topic_is_deleted_says_so(spark: SparkSession, world: Worl
         with pytest.raises(StreamingQueryException, match=f"DataLost: messages from .* of topic {topic}"):
             query.awaitTermination(60)
             raise AssertionError("it goes on")
+
+
+@pytest.mark.parametrize("fails_on_data_loss", ["true", "false"])
+def test_a_query_whose_first_batch_fails_begins_where_it_began(
+    spark: SparkSession, world: World, tmp_path: Path, fails_on_data_loss: str
+) -> None:
+    topic = world.topic(queues=2)
+    world.fill(topic, numbered(1_000, "before"))
+    given = {**world.options, "subscribe": topic, "startingOffsets": "latest", "failOnDataLoss": fails_on_data_loss}
+    written: list[tuple[int, list[bytes]]] = []
+
+    def run(write: Callable[[DataFrame, int], None]) -> None:
+        source = spark.readStream.format("rocketmq").options(**given).load()
+        writer = source.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path))
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(90), "it does not end"
+
+    def fail(batch: DataFrame, epoch: int) -> None:
+        raise RuntimeError("the disk is full")
+
+    def keep(batch: DataFrame, epoch: int) -> None:
+        written.append((epoch, sorted(bytes(row.body) for row in batch.collect())))
+
+    with pytest.raises(StreamingQueryException, match="the disk is full"):
+        run(fail)
+    world.fill(topic, numbered(2_000, "after"))
+    run(keep)
+    assert written == [(0, []), (1, sorted(numbered(2_000, "after")))]
+    run(keep)
+    assert len(written) == 2, "there is nothing new"
 
 
 def test_options_of_a_stream_are_checked(spark: SparkSession, world: World, tmp_path: Path) -> None:

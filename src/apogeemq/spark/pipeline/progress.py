@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from apogeemq.spark.first_batch import beginning_of, without_beginning
+
 _FILES_OFFSET: Final = "logOffset"  # a count of Spark's own looks into a folder
 _ADDRESS: Final = re.compile(r"@[0-9a-f]+$")
 
@@ -221,9 +223,16 @@ def _sum(numbers: Sequence[int | None]) -> int | None:
 
 
 def _source(found: Mapping[str, Any]) -> SourceStatus:
+    """Spark knows no start of a first epoch, but its end may."""
     end, latest = found.get("endOffset"), found.get("latestOffset")
+    start = beginning_of(end) if isinstance(end, dict) else None
+    start, end = (_positions(offset) for offset in (found.get("startOffset") if start is None else start, end))
     lag = distance(end, latest) if end is not None and latest is not None else None
-    return SourceStatus(str(found.get("description", "")), found.get("startOffset"), end, latest, lag)
+    return SourceStatus(str(found.get("description", "")), start, end, latest, lag)
+
+
+def _positions(offset: Any) -> Any:
+    return without_beginning(offset) if isinstance(offset, dict) else offset
 
 
 def _rows(progress: Mapping[str, Any], sources: list[SourceStatus]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -24,9 +24,10 @@ from pyspark.sql.streaming.datasource import (
 from apogeemq.errors import ApogeeError, DataLost
 from apogeemq.model.queues import MessageQueue
 from apogeemq.spark.cluster import Cluster, cluster_of
+from apogeemq.spark.first_batch import Offset, beginning_of, first_end, is_not_begun, not_begun, without_beginning
 from apogeemq.spark.idle_pause import IdlePause
 from apogeemq.spark.source.data_loss import LossRule, still_there
-from apogeemq.spark.source.offsets import Offsets, OffsetsJson, from_json, to_json
+from apogeemq.spark.source.offsets import Offsets, from_json, to_json
 from apogeemq.spark.source.partition import partitions_of, read_partition
 from apogeemq.spark.source.queue_watch import QueueWatch, is_nowhere
 from apogeemq.spark.source.ranges import OffsetRange
@@ -50,7 +51,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._rule = LossRule(options.fail_on_data_loss)
         self._watch = QueueWatch(options.selection, self._rule)
-        self._initial: OffsetsJson | None = None
         self._target: Offsets | None = None  # of Trigger.AvailableNow: nothing beyond it is read
         self._is_target_complete = False
         self._latest: Offsets = {}
@@ -65,13 +65,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- offsets ---------------------------------------------------------------------------------------------
 
-    def initialOffset(self) -> dict[str, Any]:
-        """Spark asks twice, and means the same."""
-        if self._initial is None:
-            cluster, place = self._cluster, self._options.starting or NEW_ONLY
-            queues = all_queues(cluster, self._options.selection)
-            self._initial = to_json(checked(cluster, place, offsets_of(cluster, place, queues), self._rule))
-        return self._initial
+    def initialOffset(self) -> Offset:
+        """It is looked up with the first batch, which is the only one that Spark asks for it, and keeps it."""
+        return not_begun()
+
+    def _beginning(self) -> Offsets:
+        cluster, place = self._cluster, self._options.starting or NEW_ONLY
+        queues = all_queues(cluster, self._options.selection)
+        return checked(cluster, place, offsets_of(cluster, place, queues), self._rule)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._watch.latest(self._cluster, {})
@@ -85,25 +86,33 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxBytes(limits.max_bytes)
         return ReadMinRows(limits.min_messages) if limits.min_messages is not None else ReadAllAvailable()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """A queue that is new gets its position with this batch and is read from the next one on: the position is then
-        in the checkpoint, and the batch the same however often it is repeated."""
-        cluster, positions = self._cluster, from_json(start)
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """The same start where there is no batch to make, but for the first one: Spark makes that in any case."""
         if self._target is None:
             self._pause.wait(start)
+        if is_not_begun(start):
+            beginning = self._beginning()
+            return first_end(to_json(beginning), to_json(self._next(beginning, limit)))
+        positions = from_json(without_beginning(start))
+        end = self._next(positions, limit)
+        return start if end == positions else to_json(end)
+
+    def _next(self, positions: Offsets, limit: ReadLimit) -> Offsets:
+        """A queue that is new gets its position with this batch and is read from the next one on: the position is then
+        in the checkpoint, and the batch the same however often it is repeated."""
+        cluster = self._cluster
         self._latest = self._watch.latest(cluster, positions)
         self._complete_target(positions)
         ranges = self._available(cluster, pending(positions, up_to(self._latest, positions, self._target)))
         limits = _NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._options.limits
         if not self._is_time_for(sum(one.size for one in ranges), limits):
-            return start
+            return positions
         taken = admitted(ranges, limits, lambda some: mean_sizes(cluster, some), self._turn)
         ends = {**positions, **self._begins(cluster, positions), **{one.queue: one.end for one in taken}}
-        if ends == positions:
-            return start
-        self._last_batch_at = time.monotonic()
-        self._turn += 1
-        return to_json(ends)
+        if ends != positions:
+            self._last_batch_at = time.monotonic()
+            self._turn += 1
+        return ends
 
     def _complete_target(self, positions: Offsets) -> None:
         """With queues that were away when it was set and had to be waited for."""
@@ -140,15 +149,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         waited_ms = None if self._last_batch_at is None else (time.monotonic() - self._last_batch_at) * 1000
         return is_worth_a_batch(count, limits, waited_ms)
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:
+    def reportLatestOffset(self) -> Offset | None:
         return to_json(self._latest) if self._latest else None
 
     # -- batches ---------------------------------------------------------------------------------------------
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Of a batch that is in the checkpoint already: what it leaves out nobody reads. So a broker that does not
         answer ends the query, which plans the batch again when it is started again; one that is gone has lost it."""
-        ranges = pending(from_json(start), from_json(end))
+        ranges = pending(self._planned_start(start, end), from_json(without_beginning(end)))
         least, failed = self._cluster.try_min_offsets(one.queue for one in ranges)
         left: list[OffsetRange] = []
         for one in ranges:
@@ -163,14 +172,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._rule.report(loss)
         return partitions_of(left, self._options, self._schema, self._options.filter)
 
+    def _planned_start(self, start: Offset, end: Offset) -> Offsets:
+        if not is_not_begun(start):
+            return from_json(without_beginning(start))
+        beginning = beginning_of(end)
+        return self._beginning() if beginning is None else from_json(beginning)
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition)
 
-    def commit(self, end: dict[str, Any]) -> None:
+    def commit(self, end: Offset) -> None:
         """For tools that show how far a group is. The checkpoint counts, so a failure here ends nothing."""
         if not self._options.commits_offsets:
             return
-        offsets = from_json(end)
+        offsets = from_json(without_beginning(end))
         changed = {queue: offset for queue, offset in offsets.items() if self._committed.get(queue) != offset}
         try:
             self._cluster.commit({queue: changed[queue] for queue in changed if queue in self._latest})

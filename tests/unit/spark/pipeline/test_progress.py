@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apogeemq.spark.first_batch import first_end
 from apogeemq.spark.pipeline.progress import (
     CurrentEpoch,
     EpochCounts,
@@ -78,6 +79,17 @@ def test_late_rows_of_all_epochs_and_operators() -> None:
         status = after_progress(status, {**found, "stateOperators": operators})
     assert status.late_rows == 7
     assert PipelineStatus(name="p", state=State.RUNNING, queries=[status, status]).late_rows == 14
+
+
+def test_where_a_stream_began_is_neither_shown_nor_counted() -> None:
+    end = first_end(offsets(100, 200), offsets(106, 204))
+    first = report(0, None, end, offsets(160, 240), rows=30)
+    status = after_progress(QueryStatus(name="orders"), first)
+    assert status.sources == [SourceStatus("rocketmq", offsets(100, 200), offsets(106, 204), offsets(160, 240), 90)]
+    assert (status.lag, status.total, epoch_rows(first)) == (90, 100, 10)
+    second = report(1, end, offsets(108, 204), offsets(160, 240), rows=2)
+    assert after_progress(status, second).sources[0].start == offsets(106, 204)
+    assert epoch_rows(second) == 2
 
 
 def test_an_epoch_that_has_begun() -> None:
