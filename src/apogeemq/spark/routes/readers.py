@@ -11,9 +11,10 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from apogeemq.errors import EventsLost
+from apogeemq.spark.first_batch import Offset, beginning_of, first_end, is_not_begun, not_begun, without_beginning
 from apogeemq.spark.idle_pause import IdlePause
 from apogeemq.spark.routes.journals import journals_of
-from apogeemq.spark.routes.read_options import RouteOptions
+from apogeemq.spark.routes.read_options import EARLIEST, LATEST, RouteOptions
 from apogeemq.spark.routes.schema import to_batch
 from apogeemq.spark.routes.sequences import (
     JournalBounds,
@@ -45,12 +46,10 @@ class RouteBatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Every name server must answer: a result that lacks one would look like the whole."""
-        journals = journals_of(self._options.connection)
-        bounds, failed = journals.bounds(journals.name_servers())
-        for error in failed.values():
-            raise error
-        start = _checked(self._options, resolve("startingSequence", self._options.starting, bounds), bounds)
-        end = resolve("endingSequence", self._options.ending, bounds)
+        bounds = _all_answered(self._options)
+        start = resolve("startingSequence", self._options.starting, bounds, bounds)
+        start = _checked(self._options, start, bounds)
+        end = resolve("endingSequence", self._options.ending, bounds, bounds)
         for name, number in end.items():
             if number > bounds[name].end:
                 problem = f"the route journal of {name} ends before {bounds[name].end}, not at {number}"
@@ -72,9 +71,20 @@ class RouteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Sequences | None = None
         self._pause = IdlePause(_IDLE_SECONDS)
 
-    def initialOffset(self) -> Sequences:
-        bounds = _answered(self._options)
-        return resolve("startingSequence", self._options.starting, bounds)
+    def initialOffset(self) -> Offset:
+        """It is looked up with the first batch, which is the only one that Spark asks for it, and keeps it."""
+        return not_begun()
+
+    def _beginning(self) -> Sequences:
+        """A name server that is silent for now is read from its oldest event later, or from the number it was given;
+        its latest one it has to say."""
+        starting, bounds = self._options.starting, dict[str, JournalBounds]()
+        if starting == LATEST:
+            bounds = _all_answered(self._options)
+        elif starting == EARLIEST:
+            bounds = _answered(self._options)
+        name_servers = journals_of(self._options.connection).name_servers()
+        return resolve("startingSequence", starting, bounds, name_servers)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self._options.max_events_per_trigger
@@ -83,9 +93,18 @@ class RouteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self._last_end = _ends(_answered(self._options))
 
-    def latestOffset(self, start: Mapping[str, int], limit: ReadLimit) -> Sequences:
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """The same start where there is nothing new, but for the first one: Spark makes that batch in any case."""
         if self._last_end is None:
             self._pause.wait(start)
+        if is_not_begun(start):
+            beginning = self._beginning()
+            return first_end(beginning, self._next(beginning, limit))
+        positions = without_beginning(start)
+        end = self._next(positions, limit)
+        return start if end == positions else end
+
+    def _next(self, start: Sequences, limit: ReadLimit) -> Sequences:
         bounds = _answered(self._options)
         self._latest = end = _ends(bounds)
         if self._last_end is not None:
@@ -100,11 +119,23 @@ class RouteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> Sequences | None:
         return self._latest
 
-    def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[InputPartition]:
-        return [JournalPartition(wanted) for wanted in ranges(start, end)]
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        begin = beginning_of(end) if is_not_begun(start) else without_beginning(start)
+        if begin is None:
+            begin = self._beginning()
+        return [JournalPartition(wanted) for wanted in ranges(begin, without_beginning(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from _read(self._options, partition)
+
+
+def _all_answered(options: RouteOptions) -> dict[str, JournalBounds]:
+    """Of every name server, or the failure of one of them after all attempts."""
+    journals = journals_of(options.connection)
+    bounds, failed = journals.bounds(journals.name_servers())
+    for error in failed.values():
+        raise error
+    return bounds
 
 
 def _answered(options: RouteOptions) -> dict[str, JournalBounds]:

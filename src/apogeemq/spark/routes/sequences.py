@@ -5,7 +5,7 @@ A place in all journals is a dict from a name server's address to the number of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from apogeemq.errors import ConfigError
@@ -31,16 +31,17 @@ class JournalRange(NamedTuple):
     end: int
 
 
-def resolve(option: str, place: Place, bounds: Mapping[str, JournalBounds]) -> Sequences:
-    """What an option says, in numbers. ConfigError unless a list of numbers names these name servers."""
+def resolve(option: str, place: Place, bounds: Mapping[str, JournalBounds], name_servers: Collection[str]) -> Sequences:
+    """What an option says, in numbers; words need the bounds. ConfigError unless a list of numbers names just these
+    name servers."""
     if place == EARLIEST:
         return {name: found.first for name, found in bounds.items()}
     if place == LATEST:
         return {name: found.end for name, found in bounds.items()}
     if isinstance(place, int):
-        return dict.fromkeys(bounds, place)
+        return dict.fromkeys(name_servers, place)
     given = dict(place) if isinstance(place, tuple) else {}
-    strangers, missing = sorted(given.keys() - bounds.keys()), sorted(bounds.keys() - given.keys())
+    strangers, missing = sorted(given.keys() - set(name_servers)), sorted(set(name_servers) - given.keys())
     if strangers:
         raise ConfigError(f"option {option} names {strangers[0]}, which option nameServer does not")
     if missing:

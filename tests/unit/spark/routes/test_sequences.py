@@ -18,14 +18,19 @@ BOUNDS = {"a:1": JournalBounds(3, 10), "b:1": JournalBounds(1, 1)}
 
 
 def test_an_option_says_a_number_for_each_journal() -> None:
-    assert resolve("startingSequence", "earliest", BOUNDS) == {"a:1": 3, "b:1": 1}
-    assert resolve("startingSequence", "latest", BOUNDS) == {"a:1": 10, "b:1": 1}
-    assert resolve("startingSequence", 7, BOUNDS) == {"a:1": 7, "b:1": 7}
-    assert resolve("startingSequence", (("a:1", 4), ("b:1", 1)), BOUNDS) == {"a:1": 4, "b:1": 1}
+    assert resolve("startingSequence", "earliest", BOUNDS, BOUNDS) == {"a:1": 3, "b:1": 1}
+    assert resolve("startingSequence", "latest", BOUNDS, BOUNDS) == {"a:1": 10, "b:1": 1}
+    assert resolve("startingSequence", 7, BOUNDS, BOUNDS) == {"a:1": 7, "b:1": 7}
+    assert resolve("startingSequence", (("a:1", 4), ("b:1", 1)), BOUNDS, BOUNDS) == {"a:1": 4, "b:1": 1}
     with pytest.raises(ConfigError, match="option x names c:1, which option nameServer does not"):
-        resolve("x", (("c:1", 4),), BOUNDS)
+        resolve("x", (("c:1", 4),), BOUNDS, BOUNDS)
     with pytest.raises(ConfigError, match="option x has no number for the name server b:1"):
-        resolve("x", (("a:1", 4),), BOUNDS)
+        resolve("x", (("a:1", 4),), BOUNDS, BOUNDS)
+
+
+def test_numbers_need_no_name_server_to_answer() -> None:
+    assert resolve("x", 7, {}, ["a:1", "b:1"]) == {"a:1": 7, "b:1": 7}
+    assert resolve("x", (("a:1", 4), ("b:1", 1)), {}, ["a:1", "b:1"]) == {"a:1": 4, "b:1": 1}
 
 
 @pytest.mark.parametrize("start", [3, 7, 10])
