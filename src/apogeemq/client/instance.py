@@ -20,7 +20,7 @@ from apogeemq.client.broker_calls import BrokerCalls
 from apogeemq.client.options import ClientOptions
 from apogeemq.client.producing.connections import Connections
 from apogeemq.client.route_cache import RouteCache
-from apogeemq.errors import ApogeeError, NoRoute, WrongState
+from apogeemq.errors import ApogeeError, NoRoute, RouteCause, WrongState
 from apogeemq.protocol.bodies.heartbeat import ConsumerData, Heartbeat
 from apogeemq.protocol.signing import signed
 from apogeemq.runtime.tasks import Tasks
@@ -236,9 +236,11 @@ class ClientInstance:
         if found is None:
             await (self.routes.get(topic) if self.routes.known(topic) is None else self.routes.refresh(topic))
             found = self.master_of(broker_name)
-        if found is None:
-            raise NoRoute(f"the broker {broker_name} has no master that is known")
-        return found
+        if found is not None:
+            return found
+        if self.routes.address(broker_name) is not None:
+            raise NoRoute(f"only slaves of the broker {broker_name} are registered", RouteCause.NO_MASTER)
+        raise NoRoute(f"the broker {broker_name} has no master that is known")
 
     def _mapped(self, address: str) -> str:
         return self.options.address_map.get(address, address)

@@ -28,7 +28,7 @@ T = TypeVar("T")
 _numbers = itertools.count(1)
 
 _MAX_QUESTIONS: Final = 64  # at once
-# A topic that is missing now, or may not be read, will still be so in a moment; the other causes may pass.
+# A topic that is asked for and missing, or may not be read, will still be so in a moment; the other causes may pass.
 _STAYS: Final = frozenset((RouteCause.NO_AUTO_CREATION, RouteCause.NOT_YET, RouteCause.NOT_READABLE))
 
 
@@ -83,11 +83,12 @@ class Cluster:
         return self.asked(queues, self.consumer.max_offset)
 
     def try_min_offsets(self, queues: Iterable[MessageQueue]) -> Answers[MessageQueue, int]:
-        """Brokers that do not answer fail their own queues only."""
-        return self.run(lambda: self._ask_each(queues, self.consumer.min_offset))
+        """Brokers that do not answer fail their own queues only. The queues are known to have been there."""
+        return self.run(lambda: self._ask_each(queues, self.consumer.min_offset, passes=may_come_back))
 
     def try_max_offsets(self, queues: Iterable[MessageQueue], *, only_once: bool = False) -> Answers[MessageQueue, int]:
-        return self.run(lambda: self._ask_each(queues, self.consumer.max_offset, only_once=only_once))
+        ends = self.consumer.max_offset
+        return self.run(lambda: self._ask_each(queues, ends, passes=may_come_back, only_once=only_once))
 
     def offsets_at(self, queues: Iterable[MessageQueue], time_ms: int) -> dict[MessageQueue, int]:
         """Of the first message stored at that time or later; the end where there is none."""
@@ -103,13 +104,16 @@ class Cluster:
 
     # -- asking ----------------------------------------------------------------------------------------------
 
-    async def retried(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def retried(
+        self, ask: Callable[[], Coroutine[Any, Any, T]], passes: Callable[[ApogeeError], bool] | None = None
+    ) -> T:
         """In the loop: what it gives, tried again after failures that may pass."""
+        passes = passes or may_pass
         for delay in self.connection.retry_delays():
             try:
                 return await ask()
             except ApogeeError as error:
-                if not may_pass(error):
+                if not passes(error):
                     raise
                 log.warning("%s; trying again in %g s", error, delay)
             await asyncio.sleep(delay)
@@ -123,7 +127,12 @@ class Cluster:
         return found
 
     async def _ask_each(
-        self, asked: Iterable[K], ask: Callable[[K], Coroutine[Any, Any, T]], *, only_once: bool = False
+        self,
+        asked: Iterable[K],
+        ask: Callable[[K], Coroutine[Any, Any, T]],
+        *,
+        passes: Callable[[ApogeeError], bool] | None = None,
+        only_once: bool = False,
     ) -> Answers[K, T]:
         answers: Answers[K, T] = Answers({}, {})
         everyone = tuple(asked)
@@ -132,7 +141,7 @@ class Cluster:
         async def ask_some() -> None:
             for one in waiting:
                 try:
-                    answers.found[one] = await (ask(one) if only_once else self.retried(partial(ask, one)))
+                    answers.found[one] = await (ask(one) if only_once else self.retried(partial(ask, one), passes))
                 except ApogeeError as error:
                     answers.failed[one] = error
 
@@ -142,9 +151,14 @@ class Cluster:
 
 def may_pass(error: ApogeeError) -> bool:
     """Whether to try again."""
+    return may_come_back(error) and not (isinstance(error, NoRoute) and error.cause in _STAYS)
+
+
+def may_come_back(error: ApogeeError) -> bool:
+    """The same of a queue that has been there: a name server that has just started does not know its topic yet."""
     if isinstance(error, RemoteRefused) and error.code == ResponseCode.NO_PERMISSION:
         return False  # credentials do not get better
-    return error.retriable and not (isinstance(error, NoRoute) and error.cause in _STAYS)
+    return error.retriable
 
 
 _clusters: dict[tuple[Connection, str], Cluster] = {}

@@ -15,7 +15,7 @@ from apogeemq.errors import (
     RemoteRefused,
     RouteCause,
 )
-from apogeemq.spark.cluster import Cluster, cluster_of, may_pass
+from apogeemq.spark.cluster import Cluster, cluster_of, may_come_back, may_pass
 from apogeemq.spark.connection import Connection
 from tests.peers.process import free_port
 
@@ -85,20 +85,21 @@ def test_it_does_not_try_again_what_cannot_pass(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "expected"),
+    ("error", "passes", "comes_back"),
     [
-        (ConnectFailed("x"), True),
-        (NoRoute("x", RouteCause.NO_BROKER), True),
-        (NoRoute("x", RouteCause.BROKER_UNKNOWN), True),
-        (NoRoute("x", RouteCause.NOT_YET), False),
-        (NoRoute("x", RouteCause.NO_AUTO_CREATION), False),
-        (RemoteRefused(2, "busy"), True),
-        (RemoteRefused(16, "no permission"), False),
-        (ProtocolError("x"), False),
+        (ConnectFailed("x"), True, True),
+        (NoRoute("x", RouteCause.NO_BROKER), True, True),
+        (NoRoute("x", RouteCause.BROKER_UNKNOWN), True, True),
+        (NoRoute("x", RouteCause.NOT_YET), False, True),
+        (NoRoute("x", RouteCause.NO_AUTO_CREATION), False, True),
+        (RemoteRefused(2, "busy"), True, True),
+        (RemoteRefused(16, "no permission"), False, False),
+        (ProtocolError("x"), False, False),
     ],
 )
-def test_what_may_pass(error: ApogeeError, expected: bool) -> None:
-    assert may_pass(error) is expected
+def test_what_may_pass(error: ApogeeError, passes: bool, comes_back: bool) -> None:
+    assert may_pass(error) is passes
+    assert may_come_back(error) is comes_back
 
 
 def test_nobody_there_is_said_once_it_is_sure(connection: Connection) -> None:

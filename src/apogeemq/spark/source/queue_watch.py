@@ -113,8 +113,8 @@ class QueueWatch:
 
 
 def is_nowhere(error: ApogeeError) -> bool:
-    """Name servers answer and know of no broker that has the queue."""
-    return isinstance(error, NoRoute) and error.cause is not RouteCause.NO_NAME_SERVER
+    """Name servers answer and know of no broker that has the queue. Where there are slaves only, they do."""
+    return isinstance(error, NoRoute) and error.cause not in (RouteCause.NO_NAME_SERVER, RouteCause.NO_MASTER)
 
 
 def _gone_back(found: Mapping[MessageQueue, int], positions: Mapping[MessageQueue, int]) -> list[MessageQueue]:

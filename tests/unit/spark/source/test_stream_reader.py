@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from apogeemq.errors import DataLost
+from apogeemq.errors import DataLost, NoRoute
 from apogeemq.protocol.codes import RequestCode
 from apogeemq.spark.first_batch import beginning_of, without_beginning
 from apogeemq.spark.source.read_options import ReadOptions
 from apogeemq.spark.source.schema import arrow_schema, spark_schema
 from apogeemq.spark.source.stream_reader import StreamReader
-from apogeemq.transport.pool import ConnectionPool
+from apogeemq.transport.broker_registration import BrokerIdentity
 from tests.unit.client.cluster import Cluster, cluster, eventually
 from tests.unit.client.consuming.programs import fill
 from tests.unit.event_loop import in_loop
+from tests.unit.name_servers import connections, name_server, register, topics
 
 HASTY = {"subscribe": "T", "retries": "2", "retryDelayMs": "1"}
 STARTS = [{"startingOffsets": "latest"}, {"startingOffsets": "latest", "failOnDataLoss": "false"}]
 
 Offset = dict[str, Any]
+Tell: TypeAlias = Callable[[str, int, str], Awaitable[None]]
 
 
 class Driver:
@@ -75,16 +79,15 @@ async def test_a_first_batch_that_is_planned_again_begins_where_it_began(tmp_pat
 
 @in_loop
 async def test_what_has_expired_before_the_first_batch_is_planned_again_is_lost(tmp_path: Path) -> None:
-    properties = {"mappedFileSizeCommitLog": "4096", "fileReservedTime": "0", "cleanResourceInterval": "20"}
+    properties = {"mappedFileSizeCommitLog": "4096", "fileReservedTime": "0"}
     async with cluster(tmp_path, **properties) as it:
         await fill(it, "T", 200, queues=1)
         driver = Driver(it, startingOffsets="earliest")
         end = await driver.latest(await driver.initial())
         assert await driver.bodies(await driver.initial(), end) == numbers(0, 200)
-        pool = ConnectionPool()
-        await pool.request(it.broker_address, RequestCode.DELETE_EXPIRED_COMMITLOG, timeout_seconds=20)
-        await pool.close()
-        await eventually(lambda: it.state.store.queues["T", 0].min_offset)
+        async with connections() as pool:
+            while not it.state.store.queues["T", 0].min_offset:
+                await pool.request(it.broker_address, RequestCode.DELETE_EXPIRED_COMMITLOG)
         again = Driver(it, startingOffsets="earliest")
         with pytest.raises(DataLost, match=r"messages 0 to \d+ of topic T, .* are lost: they have expired"):
             await again.bodies(await again.initial(), end)
@@ -170,3 +173,54 @@ async def test_brokers_are_told_of_positions_only(tmp_path: Path) -> None:
         assert it.committed("G", "T") == {0: 10}
         everything = await asyncio.to_thread(driver.reader.latestOffset, end, ReadAllAvailable())
         assert everything == end
+
+
+# -- planned batches and routes ------------------------------------------------------------------------------
+
+PLANNED = {"T": {"broker-a": {"0": 0}}}, {"T": {"broker-a": {"0": 10}}}
+
+
+@asynccontextmanager
+async def other_routes(it: Cluster, folder: Path, **given: str) -> AsyncIterator[tuple[Driver, Tell]]:
+    """A driver that asks another name server than the broker does. Who tells it of a broker says with which id."""
+    async with name_server(folder / "others") as (_, address), connections() as pool:
+
+        async def tell(name: str, broker_id: int, topic: str) -> None:
+            who = BrokerIdentity("c", name, broker_id, it.broker_address, it.broker_address)
+            await register(pool, address, who, topics(topic, f"{topic}-2", queues=1))
+
+        await tell("broker-b", 0, "U")
+        yield Driver(it, nameServer=address, failOnDataLoss="false", **given), tell
+
+
+@in_loop
+async def test_a_planned_batch_waits_for_a_name_server_that_does_not_know_its_topic_yet(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    patient = {"retries": "1000", "retryDelayMs": "5"}
+    async with cluster(tmp_path) as it, other_routes(it, tmp_path, **patient) as (driver, tell):
+        await fill(it, "T", 10, queues=1)
+        planning = asyncio.create_task(driver.bodies(*PLANNED))
+        await eventually(lambda: "does not exist" in caplog.text and "trying again" in caplog.text)
+        await tell("broker-a", 0, "T")
+        assert await planning == numbers(0, 10)
+
+
+@in_loop
+async def test_a_planned_batch_does_not_go_on_where_slaves_are_left(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it, other_routes(it, tmp_path) as (driver, tell):
+        await fill(it, "T", 10, queues=1)
+        await tell("broker-a", 1, "T")
+        with pytest.raises(NoRoute, match="only slaves of the broker broker-a are registered"):
+            await driver.bodies(*PLANNED)
+
+
+@in_loop
+async def test_a_planned_batch_goes_on_without_a_topic_that_stays_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster(tmp_path) as it, other_routes(it, tmp_path) as (driver, _):
+        await fill(it, "T", 10, queues=1)
+        assert await driver.bodies(*PLANNED) == []
+        assert caplog.text.count("trying again") == int(HASTY["retries"])
+        assert "messages 0 to 9 of topic T, broker broker-a, queue 0 are lost" in caplog.text
