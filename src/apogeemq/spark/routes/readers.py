@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -28,8 +27,6 @@ from apogeemq.spark.routes.sequences import (
 )
 
 log = logging.getLogger(__name__)
-
-_IDLE_SECONDS: Final = 0.1
 
 
 class JournalPartition(InputPartition):
@@ -69,7 +66,7 @@ class RouteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._last_end: Sequences | None = None  # of a query that reads what is there and ends
         self._latest: Sequences | None = None
-        self._pause = IdlePause(_IDLE_SECONDS)
+        self._pause = IdlePause()
 
     def initialOffset(self) -> Offset:
         """It is looked up with the first batch, which is the only one that Spark asks for it, and keeps it."""
@@ -95,14 +92,13 @@ class RouteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """The same start where there is nothing new, but for the first one: Spark makes that batch in any case."""
-        if self._last_end is None:
-            self._pause.wait(start)
-        if is_not_begun(start):
-            beginning = self._beginning()
-            return first_end(beginning, self._next(beginning, limit))
-        positions = without_beginning(start)
-        end = self._next(positions, limit)
-        return start if end == positions else end
+        with self._pause.around(start):
+            if is_not_begun(start):
+                beginning = self._beginning()
+                return first_end(beginning, self._next(beginning, limit))
+            positions = without_beginning(start)
+            end = self._next(positions, limit)
+            return start if end == positions else end
 
     def _next(self, start: Sequences, limit: ReadLimit) -> Sequences:
         bounds = _answered(self._options)

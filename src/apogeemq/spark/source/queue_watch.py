@@ -17,7 +17,7 @@ from apogeemq.spark.source.starting import present_queues
 
 log = logging.getLogger(__name__)
 
-# An idle stream asks for new messages a hundred times a second; for new queues, this is often enough.
+# A stream may ask for new messages fifty times a second; for new queues, this is often enough.
 _LOOK_AGAIN_SECONDS: Final = 1.0
 
 

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _NO_LIMITS: Final = Limits()
-_IDLE_SECONDS: Final = 0.02
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -56,7 +55,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offsets = {}
         self._last_batch_at: float | None = None
         self._turn = 0
-        self._pause = IdlePause(_IDLE_SECONDS)
+        self._pause = IdlePause()
         self._committed: Offsets = {}
 
     @property
@@ -88,14 +87,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """The same start where there is no batch to make, but for the first one: Spark makes that in any case."""
-        if self._target is None:
-            self._pause.wait(start)
-        if is_not_begun(start):
-            beginning = self._beginning()
-            return first_end(to_json(beginning), to_json(self._next(beginning, limit)))
-        positions = from_json(without_beginning(start))
-        end = self._next(positions, limit)
-        return start if end == positions else to_json(end)
+        with self._pause.around(start):
+            if is_not_begun(start):
+                beginning = self._beginning()
+                return first_end(to_json(beginning), to_json(self._next(beginning, limit)))
+            positions = from_json(without_beginning(start))
+            end = self._next(positions, limit)
+            return start if end == positions else to_json(end)
 
     def _next(self, positions: Offsets, limit: ReadLimit) -> Offsets:
         """A queue that is new gets its position with this batch and is read from the next one on: the position is then
