@@ -102,11 +102,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest = self._watch.latest(cluster, positions)
         self._complete_target(positions)
         ranges = self._available(cluster, pending(positions, up_to(self._latest, positions, self._target)))
+        begins = self._begins(cluster, positions)
         limits = _NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._options.limits
-        if not self._is_time_for(sum(one.size for one in ranges), limits):
+        in_new_queues = sum(max(0, self._latest[queue] - begin) for queue, begin in begins.items())
+        if not self._is_time_for(sum(one.size for one in ranges) + in_new_queues, limits):
             return positions
         taken = admitted(ranges, limits, lambda some: mean_sizes(cluster, some), self._turn)
-        ends = {**positions, **self._begins(cluster, positions), **{one.queue: one.end for one in taken}}
+        ends = {**positions, **begins, **{one.queue: one.end for one in taken}}
         if ends != positions:
             self._last_batch_at = time.monotonic()
             self._turn += 1

@@ -79,8 +79,7 @@ async def test_a_first_batch_that_is_planned_again_begins_where_it_began(tmp_pat
 
 @in_loop
 async def test_what_has_expired_before_the_first_batch_is_planned_again_is_lost(tmp_path: Path) -> None:
-    properties = {"mappedFileSizeCommitLog": "4096", "fileReservedTime": "0"}
-    async with cluster(tmp_path, **properties) as it:
+    async with cluster(tmp_path, mappedFileSizeCommitLog="4096", fileReservedTime="0") as it:
         await fill(it, "T", 200, queues=1)
         driver = Driver(it, startingOffsets="earliest")
         end = await driver.latest(await driver.initial())
@@ -173,6 +172,23 @@ async def test_brokers_are_told_of_positions_only(tmp_path: Path) -> None:
         assert it.committed("G", "T") == {0: 10}
         everything = await asyncio.to_thread(driver.reader.latestOffset, end, ReadAllAvailable())
         assert everything == end
+
+
+@in_loop
+async def test_a_batch_that_waits_for_enough_counts_what_new_queues_hold(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as it:
+        await fill(it, "T", 4, queues=1)
+        given = {"subscribePattern": "[TU]", "subscribe": "", "startingOffsets": "earliest", "maxTriggerDelay": "1h"}
+        driver = Driver(it, minOffsetsPerTrigger="10", **given)
+        first = await driver.latest(await driver.initial())
+        await fill(it, "U", 9, queues=1)
+        while "U" not in (driver.reader.reportLatestOffset() or {}):
+            assert await driver.latest(first) == first, "there are nine"
+        await fill(it, "U", 1, queues=1, first=9)
+        noted = await driver.latest(first)
+        assert noted == {"T": {"broker-a": {"0": 4}}, "U": {"broker-a": {"0": 0}}}
+        assert await driver.bodies(first, noted) == []
+        assert await driver.bodies(noted, await driver.latest(noted)) == numbers(0, 10)
 
 
 # -- planned batches and routes ------------------------------------------------------------------------------
