@@ -96,7 +96,7 @@ class BatchReader(FilterTaker):
 def _check_times(starting: Place, ending: Place, queues: Iterable[MessageQueue]) -> None:
     if starting.times_ms is None or ending.times_ms is None:
         return
-    for queue in queues:
+    for queue in sorted(queues, key=queue_order):
         start_ms, end_ms = starting.times_ms.of(queue), ending.times_ms.of(queue)
         if start_ms is not None and end_ms is not None and start_ms > end_ms:
             raise _backwards("OffsetsByTimestamp", start_ms, end_ms, queue)
