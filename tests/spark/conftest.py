@@ -15,13 +15,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from apogeemq.blocking import background
-from apogeemq.blocking.background import background_loop
-from apogeemq.client.instance import _instances
-from apogeemq.spark import cluster
-from apogeemq.spark.routes import journals
 from apogeemq.spark.runtime.session import embedded_session
-from apogeemq.spark.sink import producers
+from tests.kept_clients import end_kept_clients
 from tests.peers import apache
 from tests.spark.pipeline_runs import Runs
 from tests.spark.standalone import Standalone
@@ -85,13 +80,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="package", autouse=True)
 def own_clients() -> Iterator[None]:
-    """What a driver keeps for its process ends with these tests: others count clients."""
     yield
-    background_loop().end()
-    for kept in (background, cluster, producers, journals):
-        kept._leave_to_parent()
-    for key in [key for key in _instances if key[0].is_closed()]:  # their servers are gone, and not all had the time
-        del _instances[key]
+    end_kept_clients()
 
 
 @pytest.fixture(scope="package")
