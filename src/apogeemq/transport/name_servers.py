@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from apogeemq.errors import ConnectFailed, ConnectionLost, NoNameServer, RequestTimedOut
 from apogeemq.protocol.command import JSON, Command
@@ -53,10 +54,9 @@ class NameServerClient:
             await self.refresh()
         failures = []
         for address in self.book.order():
+            ask = partial(self._pool.request, address, code, fields, body, timeout_seconds=timeout_seconds, codec=codec)
             try:
-                answer = await self._pool.request(
-                    address, code, fields, body, timeout_seconds=timeout_seconds, codec=codec
-                )
+                answer = await _asked_twice(ask)
             except (ConnectFailed, ConnectionLost, RequestTimedOut) as error:
                 self.book.mark_bad(address)
                 self._failures[address] = str(error)
@@ -107,3 +107,11 @@ class NameServerClient:
         finally:
             self._seconds_since_refresh = 0
             self._refreshing = None
+
+
+async def _asked_twice(ask: Callable[[], Awaitable[Command]]) -> Command:
+    """A connection may end because the server behind it was restarted; whether it is there, a new one tells."""
+    try:
+        return await ask()
+    except ConnectionLost:
+        return await ask()

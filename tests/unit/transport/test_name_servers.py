@@ -103,6 +103,32 @@ async def test_it_moves_on_from_one_that_does_not_answer() -> None:
 
 
 @on_each_loop
+async def test_a_connection_that_ends_says_nothing_of_the_server_behind_it() -> None:
+    """It may have been restarted: another connection tells, before the next one is asked."""
+    holding = Holding()
+    async with (
+        serving({WHERE: holding}) as first,
+        serving({WHERE: where}) as second,
+        pooled() as pool,
+        client(ListedAddresses(f"{first.address};{second.address}"), pool) as names,
+    ):
+        asking = asyncio.create_task(names.request(WHERE))
+        for count in (1, 2):
+            await until(lambda count=count: len(holding.held) == count)  # type: ignore[misc]
+            channel, *_ = holding.held[-1]
+            if count == 1:
+                channel.abort()
+        holding.release()
+        await asking
+        assert second.server.counters.accepted == 0
+        again = asyncio.create_task(names.request(WHERE))
+        for count in (1, 2):
+            await until(lambda count=count: len(holding.held) == count)  # type: ignore[misc]
+            holding.held[-1][0].abort()
+        assert (await again).body == b"%d" % second.port
+
+
+@on_each_loop
 async def test_an_error_code_is_an_answer() -> None:
     async with (
         serving() as first,
