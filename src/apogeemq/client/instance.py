@@ -77,6 +77,7 @@ class ClientInstance:
             tls=client_context(tls) if tls.client_enabled else None,
             connect_timeout_seconds=options.connect_timeout_seconds,
             unacknowledged_seconds=options.unacknowledged_seconds,
+            may_be_late=self._is_name_server,
             before_send=self._signers(),
             on_opened=self._connection_opened,
             on_closed=self._connection_closed,
@@ -220,6 +221,9 @@ class ClientInstance:
                 )
 
     # -- routes and addresses --------------------------------------------------------------------------------
+
+    def _is_name_server(self, address: str) -> bool:
+        return address in self.name_servers.book.addresses
 
     def _route_changed(self, topic: str) -> None:
         for consumer in self.consumers.values():

@@ -51,8 +51,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     request_timeout_seconds: float = 3.0
     connect_timeout_seconds: float = 3.0
     # How long the kernel goes on with what a server does not acknowledge before it gives the connection up, where that
-    # can be said (TCP_USER_TIMEOUT). 0: as the machine is set, a quarter of an hour. Otherwise a request that times out
-    # or is cancelled also ends its connection, so that nothing of it leaves later.
+    # can be said (TCP_USER_TIMEOUT). 0: as the machine is set, a quarter of an hour. Otherwise a request to a
+    # broker that times out or is cancelled also ends its connection, so that nothing of it leaves later.
     unacknowledged_seconds: float = 0.0
     route_poll_seconds: float = 30.0
     heartbeat_seconds: float = 30.0

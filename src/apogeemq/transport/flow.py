@@ -1,10 +1,18 @@
-"""Limits on what one connection and one server may cost."""
+"""Limits on what one connection and one server may cost, and on how long what is sent may be on its way."""
 
 from __future__ import annotations
+
+import socket
+from struct import pack
+from typing import Final
 
 import msgspec
 
 from apogeemq.protocol.framing import MAX_FRAME_SIZE
+
+# What the kernel does with bytes that have not left when a socket is closed.
+_DROP: Final = pack("ii", 1, 0)
+_SEND: Final = pack("ii", 0, 0)
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -34,3 +42,15 @@ class Limits(msgspec.Struct, frozen=True):
     # A connection that says nothing at all, and a TLS handshake that does not finish.
     first_byte_seconds: int = 120
     tls_handshake_seconds: int = 10
+
+
+def hurry(connection: socket.socket, unacknowledged_ms: int) -> None:
+    """Give up when nothing is acknowledged for so long, and drop what has not left when it or the process ends."""
+    if (option := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:
+        connection.setsockopt(socket.IPPROTO_TCP, option, unacknowledged_ms)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DROP)
+
+
+def let_leave(connection: socket.socket) -> None:
+    """Send what has not left, also after it is closed."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _SEND)

@@ -46,6 +46,7 @@ class ConnectionPool:
         tls: ssl.SSLContext | None = None,
         connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
         unacknowledged_seconds: float = 0.0,
+        may_be_late: Callable[[str], bool] = lambda address: False,
         suspect_after_seconds: float = 1.0,
         before_send: Sequence[SendHook] = (),
         on_opened: Callable[[str], None] = lambda address: None,
@@ -58,6 +59,7 @@ class ConnectionPool:
         self._tls = tls
         self._connect_timeout_seconds = connect_timeout_seconds
         self._unacknowledged_ms = round(unacknowledged_seconds * 1000)
+        self._may_be_late = may_be_late  # what is sent to an address, whatever `unacknowledged_seconds` says
         self.suspect_after_seconds = suspect_after_seconds
         self._on_opened = on_opened
         self._on_closed = on_closed
@@ -184,17 +186,13 @@ class ConnectionPool:
         channel = PooledChannel(self, loop, address)
         try:
             async with asyncio.timeout(self._connect_timeout_seconds):
-                transport, _ = await loop.create_connection(
-                    lambda: cast(asyncio.Protocol, channel), host, port, ssl=self._tls
-                )
+                await loop.create_connection(lambda: cast(asyncio.Protocol, channel), host, port, ssl=self._tls)
         except TimeoutError:
             raise ConnectFailed(
                 f"cannot connect to {address}: no answer in {self._connect_timeout_seconds:g} s"
             ) from None
         except OSError as error:
             raise ConnectFailed(f"cannot connect to {address}: {_reason(error)}") from error
-        if self._unacknowledged_ms:
-            channel.hurry(transport.get_extra_info("socket"), self._unacknowledged_ms)
         return channel
 
     def retire(self, channel: PooledChannel) -> None:
@@ -248,6 +246,8 @@ class ConnectionPool:
         if self._is_closed:
             channel.abort()
             return
+        if self._unacknowledged_ms and not self._may_be_late(channel.target):
+            channel.hurry(self._unacknowledged_ms)
         self.channels[channel.target] = channel
         self._on_opened(channel.target)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import struct
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -14,15 +13,13 @@ from apogeemq.protocol.codec import encode_request
 from apogeemq.protocol.codes import ResponseCode
 from apogeemq.protocol.command import JSON, Command
 from apogeemq.transport.channel import Channel, ChannelOwner
+from apogeemq.transport.flow import hurry, let_leave
 
 # From the number a request gets to its frame.
 Encode = Callable[[int], bytes]
 
 _GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 _SWEEP_SECONDS: Final = 0.01  # the least time between two looks for requests that wait too long
-# What the kernel does with bytes that have not left when a socket is closed.
-_DROP: Final = struct.pack("ii", 1, 0)
-_SEND: Final = struct.pack("ii", 0, 0)
 
 
 class PoolOwner(ChannelOwner, Protocol):
@@ -62,20 +59,18 @@ class PooledChannel(Channel):
         self._sweeper: asyncio.TimerHandle | None = None
         self._sweep_at = float("inf")
 
-    def hurry(self, connection: socket.socket, unacknowledged_ms: int) -> None:
-        """What is sent is to arrive soon or not at all. The kernel gives up when nothing is acknowledged for so long.
-        A request that has timed out or was cancelled ends the connection, with all that has not left yet, and so does
-        the end of this process."""
-        self._hurried = connection
-        if (option := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:
-            connection.setsockopt(socket.IPPROTO_TCP, option, unacknowledged_ms)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DROP)
+    def hurry(self, unacknowledged_ms: int) -> None:
+        """What is sent is to arrive soon or not at all. Before any request: one that has timed out or was cancelled
+        ends the connection, with all that has not left yet."""
+        assert self._transport is not None
+        self._hurried = self._transport.get_extra_info("socket")
+        hurry(self._hurried, unacknowledged_ms)
 
     def close(self) -> None:
         connection, transport = self._hurried, self._transport
         if connection is not None and transport is not None and not self._asked and not transport.is_closing():
             with contextlib.suppress(OSError):  # it has ended already
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _SEND)
+                let_leave(connection)
         super().close()
 
     # -- asyncio.Protocol ------------------------------------------------------------------------------------

@@ -227,6 +227,22 @@ async def test_an_address_server_is_asked_again_every_two_minutes(tmp_path: Path
                 assert len(site.paths) == 2
 
 
+@in_loop
+async def test_new_topics_end_no_connection_where_sends_are_hurried(tmp_path: Path) -> None:
+    """The route watch is given up for a longer one with each of them, over the connection that asks for routes."""
+    options = ClientOptions(unacknowledged_seconds=60.0)
+    async with cluster(tmp_path) as it, Producer(it.address, group="P", client=options) as producer:
+        pool = producer._running.pool
+        await producer.send("T0", b"x")
+        before = dict(pool.channels)
+        assert set(before) == {it.address, it.broker_address}
+        for number in range(1, 5):
+            await producer.send(f"T{number}", b"x")
+        assert pool.channels == before
+        assert pool.channels[it.broker_address]._hurried is not None
+        assert pool.channels[it.address]._hurried is None
+
+
 async def seconds_pass(instance: ClientInstance, count: int) -> None:
     for _ in range(count):
         await instance._tick()

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from apogeemq.errors import ConnectionLost, RequestTimedOut
-from tests.unit.transport.live import ECHO, on_each_loop, pooled
+from tests.unit.transport.live import ECHO, on_each_loop, pooled, serving
 
 LARGE = bytes(8 * 1024 * 1024)  # more than kernels keep
 SMALL = bytes(256 * 1024)
@@ -72,6 +72,21 @@ async def test_what_has_not_left_when_a_request_is_cancelled_never_leaves(body: 
             with pytest.raises(ConnectionResetError):
                 await read_all(connection)
         assert cancelled.cancelled()
+
+
+@on_each_loop
+async def test_a_request_that_may_be_late_leaves_the_connection_to_others() -> None:
+    async with (
+        serving() as running,
+        pooled(unacknowledged_seconds=MEANWHILE, may_be_late=lambda address: address == running.address) as pool,
+    ):
+        await pool.request(running.address, ECHO)
+        cancelled = asyncio.ensure_future(pool.request(running.address, ECHO))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await pool.request(running.address, ECHO)
+        assert cancelled.cancelled()
+        assert running.server.counters.accepted == 1
 
 
 @on_each_loop

@@ -14,6 +14,7 @@ from apogeemq.protocol.command import FLAG_RESPONSE, Command
 from apogeemq.protocol.framing import FrameReader
 from apogeemq.transport.addresses import parse_address
 from apogeemq.transport.direct.signals import heed_signals
+from apogeemq.transport.flow import hurry
 
 # A signal that comes a moment before the thread falls asleep does not wake it, so it looks up now and then.
 _LOOK_UP_SECONDS: Final = 0.1
@@ -54,8 +55,8 @@ class Exchange:
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             self._socket.setsockopt(socket.SOL_SOCKET, option, _LOOK_UP_OPTION)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if unacknowledged_ms and (user_timeout := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:
-            self._socket.setsockopt(socket.IPPROTO_TCP, user_timeout, unacknowledged_ms)
+        if unacknowledged_ms:
+            hurry(self._socket, unacknowledged_ms)
 
     def next_opaque(self) -> int:
         """The number of the request that `ask` sends next."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import struct
 import threading
 import time
 from contextlib import closing
@@ -344,6 +345,7 @@ def test_what_the_kernel_is_told() -> None:
         with socket.socket(fileno=os.dup(exchange.descriptor())) as own:
             assert own.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 2500
             assert own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+            assert own.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8) == struct.pack("ii", 1, 0)
         exchange.close()
         assert exchange.descriptor() == -1
 
