@@ -113,30 +113,50 @@ def ask_route(client: Client) -> Awaitable[object]:
     return client.instance.routes.refresh("T")
 
 
-@pytest.mark.parametrize("exchange", [pull, commit, heartbeat, ask_route])
+@pytest.mark.parametrize("exchange", [pull, commit, heartbeat])
 def test_cut_at_every_byte(tmp_path: Path, exchange: Exchange) -> None:
-    lost = NoRoute if exchange is ask_route else ConnectionLost
-
     async def run() -> None:
         async with connected(tmp_path) as client:
             await client.producer.send("T", b"something to pull")
-            proxy = client.at.names if exchange is ask_route else client.at.broker
+            proxy = client.at.broker
             request, answer = await sizes(client, proxy, exchange)
             for count, how in endings(request):
                 error = await cut_once(client, proxy.requests, count, how, exchange)
-                assert isinstance(error, lost), (count, how, error)
+                assert isinstance(error, ConnectionLost), (count, how, error)
                 assert error.retriable
                 assert await outcome(exchange(client)) is None, (count, how)
             for count, how in endings(answer):
                 error = await cut_once(client, proxy.answers, count, how, exchange)
                 if count < answer:
-                    assert isinstance(error, lost), (count, how, error)
+                    assert isinstance(error, ConnectionLost), (count, how, error)
                 else:  # all is well, but for the connection
                     assert error is None
                     await until_noticed(client, proxy)
                 assert await outcome(exchange(client)) is None, (count, how)
 
     asyncio.run(run())
+
+
+@in_loop
+async def test_a_route_question_cut_at_every_byte(tmp_path: Path) -> None:
+    """It is asked once more, over another connection; who is cut off there, too, is told."""
+    async with connected(tmp_path) as client:
+        await client.producer.send("T", b"x")
+        names = client.at.names
+        request, answer = await sizes(client, names, ask_route)
+        for flow, size in ((names.requests, request), (names.answers, answer)):
+            for count, how in endings(size):
+                assert await cut_once(client, flow, count, how, ask_route) is None, (count, how)
+                if flow is names.answers and count == answer:  # all is well, but for the connection
+                    await until_noticed(client, names)
+                    continue
+                flow.cut_after(count, how, is_lasting=True)
+                error = await outcome(ask_route(client))
+                flow.disarm()
+                assert isinstance(error, NoRoute), (count, how, error)
+                assert error.retriable
+                await until_noticed(client, names)
+                assert await outcome(ask_route(client)) is None, (count, how)
 
 
 # -- sends ---------------------------------------------------------------------------------------------------

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 
 from apogeemq.errors import ConnectFailed, ConnectionLost, NoNameServer, RequestTimedOut
 from apogeemq.protocol.command import JSON, Command
@@ -54,9 +53,8 @@ class NameServerClient:
             await self.refresh()
         failures = []
         for address in self.book.order():
-            ask = partial(self._pool.request, address, code, fields, body, timeout_seconds=timeout_seconds, codec=codec)
             try:
-                answer = await _asked_twice(ask)
+                answer = await self._asked(address, code, fields, body, timeout_seconds, codec)
             except (ConnectFailed, ConnectionLost, RequestTimedOut) as error:
                 self.book.mark_bad(address)
                 self._failures[address] = str(error)
@@ -66,6 +64,27 @@ class NameServerClient:
                 return answer
         self._refresh_in_background()  # perhaps they have moved
         raise NoNameServer(f"no name server answered: {'; '.join(failures)}")
+
+    async def _asked(
+        self,
+        address: str,
+        code: int,
+        fields: Mapping[str, str] | None,
+        body: bytes,
+        timeout_seconds: float,
+        codec: int,
+    ) -> Command:
+        """A connection may end because the server behind it was restarted; whether it is there, a new one tells. Not
+        when a silent server was left for another one: that ends its connections, too."""
+        now = asyncio.get_running_loop().time
+        deadline = now() + timeout_seconds
+        try:
+            return await self._pool.request(address, code, fields, body, timeout_seconds=timeout_seconds, codec=codec)
+        except ConnectionLost:
+            left_seconds = deadline - now()
+            if self.book.current != address or left_seconds <= 0:
+                raise
+            return await self._pool.request(address, code, fields, body, timeout_seconds=left_seconds, codec=codec)
 
     async def refresh(self) -> None:
         """Fetch the list now. Raises NoNameServer if none is known, then or from before."""
@@ -107,11 +126,3 @@ class NameServerClient:
         finally:
             self._seconds_since_refresh = 0
             self._refreshing = None
-
-
-async def _asked_twice(ask: Callable[[], Awaitable[Command]]) -> Command:
-    """A connection may end because the server behind it was restarted; whether it is there, a new one tells."""
-    try:
-        return await ask()
-    except ConnectionLost:
-        return await ask()

@@ -18,7 +18,7 @@ from apogeemq.transport.dispatch import Reply
 from apogeemq.transport.flow import Limits
 from apogeemq.transport.name_servers import NameServerClient
 from apogeemq.transport.pool import ConnectionPool
-from tests.unit.transport.live import ECHO, HOLD, Holding, on_each_loop, pooled, serving, until
+from tests.unit.transport.live import ECHO, HOLD, PATIENCE_SECONDS, Holding, on_each_loop, pooled, serving, until
 
 WHERE = 5
 
@@ -126,6 +126,23 @@ async def test_a_connection_that_ends_says_nothing_of_the_server_behind_it() -> 
             await until(lambda count=count: len(holding.held) == count)  # type: ignore[misc]
             holding.held[-1][0].abort()
         assert (await again).body == b"%d" % second.port
+
+
+@on_each_loop
+async def test_one_that_was_left_is_not_asked_again() -> None:
+    """Its silence ends the connection, and with it the questions of others."""
+    holding = Holding()
+    async with (
+        serving({WHERE: holding}) as silent,
+        serving({WHERE: where}) as good,
+        pooled(suspect_after_seconds=0.0) as pool,
+        client(ListedAddresses(f"{silent.address};{good.address}"), pool) as names,
+    ):
+        patient = asyncio.create_task(names.request(WHERE, timeout_seconds=PATIENCE_SECONDS))
+        await until(lambda: holding.held)
+        await names.request(WHERE, timeout_seconds=0.05)
+        assert (await patient).body == b"%d" % good.port
+        assert len(holding.held) == 2
 
 
 @on_each_loop
