@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from apogeemq.spark.first_batch import beginning_of, without_beginning
+from apogeemq.spark.first_batch import beginning_of, is_not_begun, without_beginning
 
 _FILES_OFFSET: Final = "logOffset"  # a count of Spark's own looks into a folder
 _ADDRESS: Final = re.compile(r"@[0-9a-f]+$")
@@ -223,10 +223,11 @@ def _sum(numbers: Sequence[int | None]) -> int | None:
 
 
 def _source(found: Mapping[str, Any]) -> SourceStatus:
-    """Spark knows no start of a first epoch, but its end may."""
-    end, latest = found.get("endOffset"), found.get("latestOffset")
-    start = beginning_of(end) if isinstance(end, dict) else None
-    start, end = (_positions(offset) for offset in (found.get("startOffset") if start is None else start, end))
+    """Spark knows no start of a first epoch, but its end may; which is the start, too, while nothing follows it."""
+    start, end, latest = (found.get(key) for key in ("startOffset", "endOffset", "latestOffset"))
+    if start is None or (isinstance(start, dict) and is_not_begun(start)):
+        start = beginning_of(end) if isinstance(end, dict) else None
+    start, end = _positions(start), _positions(end)
     lag = distance(end, latest) if end is not None and latest is not None else None
     return SourceStatus(str(found.get("description", "")), start, end, latest, lag)
 

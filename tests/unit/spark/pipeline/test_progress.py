@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apogeemq.spark.first_batch import first_end
+from apogeemq.spark.first_batch import first_end, not_begun
 from apogeemq.spark.pipeline.progress import (
     CurrentEpoch,
     EpochCounts,
@@ -90,6 +90,21 @@ def test_where_a_stream_began_is_neither_shown_nor_counted() -> None:
     second = report(1, end, offsets(108, 204), offsets(160, 240), rows=2)
     assert after_progress(status, second).sources[0].start == offsets(106, 204)
     assert epoch_rows(second) == 2
+
+
+def test_a_source_that_nothing_has_come_for_since_its_first_batch() -> None:
+    end = first_end(offsets(100, 200), offsets(106, 204))
+    busy = {"description": "payments", "startOffset": {"p": {"a": {"0": 1}}}, "endOffset": {"p": {"a": {"0": 11}}}}
+    idle = {**report(1, end, end, offsets(106, 204), rows=20), "numInputRows": 20}
+    idle["sources"].append({**busy, "latestOffset": busy["endOffset"]})
+    planned = after_planning(QueryStatus(name="both"), 1, idle["sources"])
+    assert planned.current == CurrentEpoch(1, rows=10)
+    assert (planned.lag, planned.total, epoch_rows(idle)) == (10, 10, 10)
+
+
+def test_a_first_epoch_whose_start_nobody_knows() -> None:
+    found = report(0, not_begun(), offsets(6, 4), offsets(6, 4), rows=5)
+    assert epoch_rows(found) == 5
 
 
 def test_an_epoch_that_has_begun() -> None:
