@@ -11,6 +11,9 @@ _SHORTEST_SECONDS: Final = 0.02
 _LONGEST_SECONDS: Final = 0.2
 # Of the time that nothing has come for: what comes every second or more often is found as soon as may be.
 _PART_OF_IDLE_TIME: Final = 0.02
+# Spark asks an idle query again at once. Later than that it has been at work, for another source of the query perhaps,
+# whose next batch would have to wait for our pause.
+_AT_ONCE_SECONDS: Final = 0.05
 
 
 class IdlePause:
@@ -29,7 +32,7 @@ class IdlePause:
     def around(self, start: Any) -> Iterator[None]:
         """The question for something new, from where the last batch ended. The more queues there are, the longer an
         answer takes: the pause begins after it."""
-        if start == self._asked_from:
+        if start == self._asked_from and self._clock() < self._answered_at + _AT_ONCE_SECONDS:
             pause = (self._answered_at - self._idle_since) * _PART_OF_IDLE_TIME
             pause = min(max(pause, _SHORTEST_SECONDS), _LONGEST_SECONDS)
             self._sleep(max(0.0, self._answered_at + pause - self._clock()))

@@ -56,5 +56,15 @@ def test_it_waits_from_the_last_answer_on(pause: IdlePause, moment: Time) -> Non
     assert moment.slept == [0.02]
     ask(pause, moment, "same", before=0.015)  # Spark waits, too
     assert moment.slept == [0.02, 0.005]
-    ask(pause, moment, "same", before=3.0)
-    assert moment.slept == [0.02, 0.005, 0.0]
+
+
+def test_it_keeps_no_other_source_waiting_that_has_batches(pause: IdlePause, moment: Time) -> None:
+    for _ in range(400):
+        ask(pause, moment, "same", before=0.01)
+    assert moment.slept[-1] > 0.05
+    slept = len(moment.slept)
+    for _ in range(400):
+        ask(pause, moment, "same", before=0.06)
+    assert len(moment.slept) == slept
+    ask(pause, moment, "same", before=0.01)
+    assert moment.slept[-1] == 0.01  # and begins anew when they end
