@@ -78,8 +78,12 @@ class EpochFiles:
         (writer.partitionBy(*partition_by) if partition_by else writer).save(f"{self._path}/{attempt}")
         rows = int(counted.get["rows"])
         # Of no rows Spark makes a file too; there would be one for each idle moment of a stream.
-        line = EpochLine(epoch, attempt, self._folder.data_files(attempt) if rows else [], rows)
+        files = self._folder.data_files(attempt) if rows else []
+        if rows and not files:
+            raise StorageFailed(f"{self._path}: no file of the {rows} rows of epoch {epoch} is to be seen")
+        line = EpochLine(epoch, attempt, files, rows)
         if self._folder.create(self._line_name(epoch), msgspec.json.encode(line)):
+            self._take_back_if_later(line)
             return line
         other = self._line(epoch)  # another driver was faster: what it wrote counts
         if other is None:
@@ -97,6 +101,15 @@ class EpochFiles:
                 "checkpoint was set back"
             )
 
+    def _take_back_if_later(self, line: EpochLine) -> None:
+        """This driver may have stood still while it wrote, until the line that another one had made was old."""
+        try:
+            self._refuse_if_later(line.epoch)
+        except WrongState:
+            self._folder.delete(self._line_name(line.epoch))
+            self._folder.delete(line.attempt)
+            raise
+
     def _put_in_place(self, line: EpochLine) -> None:
         if not self._folder.exists(line.attempt):
             return  # all moved, and the staging folder removed
@@ -109,12 +122,20 @@ class EpochFiles:
         self._folder.delete(line.attempt)
 
     def _forget(self, epoch: int) -> None:
-        """Attempts that count for nothing, and old lines."""
+        """Attempts that count for nothing, and old lines. An epoch that was left half in place, as by a pipeline that
+        was begun anew after a crash, is written all the same: the rest of it is put in place."""
         staging = f"{_STAGING}/{self._query}"
-        for name in self._folder.names(staging):
-            if (attempt := _ATTEMPT.fullmatch(name)) is not None and int(attempt[1]) <= epoch:
-                self._folder.delete(f"{staging}/{name}")
         old = epoch - _LINES_KEPT
+        for name in self._folder.names(staging):
+            if (number := _ATTEMPT.fullmatch(name)) is None or int(number[1]) > epoch:
+                continue
+            attempt = f"{staging}/{name}"
+            # An older line may be that of a driver which stood still, and is about to take it back.
+            line = self._line(int(number[1])) if int(number[1]) > old else None
+            if line is not None and line.attempt == attempt:
+                self._put_in_place(line)
+            else:
+                self._folder.delete(attempt)
         if old >= 0:
             self._folder.delete(self._line_name(old))
 
