@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from apogeemq.errors import ConfigError, PipelineFailed, WrongState
+from apogeemq.errors import ConfigError, PipelineFailed, StorageFailed, WrongState
 from apogeemq.spark.pipeline.epoch_files import EpochFiles
+from apogeemq.spark.pipeline.hadoop_files import HadoopFolder
 from apogeemq.spark.pipeline.planning import make_plan
 from apogeemq.spark.pipeline.progress import State
 from apogeemq.spark.pipeline.sessions import prepared
@@ -116,6 +117,19 @@ def test_a_rule_of_a_view_that_no_sink_reads_fails_the_pipeline_before_anything_
     assert not (runs.folder / "out").exists()
 
 
+def test_a_rule_that_fails_looks_at_no_row_that_a_rule_before_it_has_taken_out(runs: Runs) -> None:
+    put(runs.folder, "in/1.json", [{"id": 1}, {"properties": "no id"}])
+    (runs.folder / "kinds").mkdir()
+    guard = '[quality.guard]\nview = "small"\nrules = { has_id = "id IS NOT NULL" }\n'
+    rule = '[quality.small]\naction = "fail"\nrules = { small = "id < 5" }\n'
+    letters = f'[dead_letters]\nkind = "json"\npath = "{runs.folder}/dead"\n'
+    status = runs.run(runs.spec(PLAIN.format(folder=runs.folder) + guard + rule + letters))
+    assert (status.state, status.dead_letters) == (State.FINISHED, 1)
+    put(runs.folder, "in/2.json", [{"id": 7}])
+    with pytest.raises(PipelineFailed, match="a row of small breaks the rule small: id < 5"):
+        runs.run(runs.spec(PLAIN.format(folder=runs.folder) + guard + rule + letters))
+
+
 def test_dead_letters_of_rows_with_columns_of_any_kind(runs: Runs) -> None:
     put(runs.folder, "in/1.json", [{"id": 1}, {"id": 5, "a.b": "x", "properties": "none"}])
     (runs.folder / "kinds").mkdir()
@@ -128,13 +142,13 @@ def test_dead_letters_of_rows_with_columns_of_any_kind(runs: Runs) -> None:
 
 def test_rules_of_a_table_in_a_pipeline_of_streams_are_refused(runs: Runs) -> None:
     """Nobody could tell which of its rows an epoch has left out."""
-    rule = '[quality.kinds]\nrules = { known = "kind IS NOT NULL" }\n'
+    rule = '[steps.known]\nsql = "SELECT * FROM kinds"\n[quality.known]\nrules = { known = "kind IS NOT NULL" }\n'
     letters = f'[dead_letters]\nkind = "json"\npath = "{runs.folder}/dead"\n'
     (runs.folder / "in").mkdir()
     (runs.folder / "kinds").mkdir()
     for more in (rule + letters, rule + 'action = "count"\n'):
         spec = runs.spec(PLAIN.format(folder=runs.folder) + more)
-        with prepared(spec, runs.spark) as session, pytest.raises(ConfigError, match="the rule known of kinds: "):
+        with prepared(spec, runs.spark) as session, pytest.raises(ConfigError, match="the rule known of known: "):
             make_plan(spec, session)
     spec = runs.spec(PLAIN.format(folder=runs.folder) + rule + 'action = "fail"\n')
     with prepared(spec, runs.spark) as session:
@@ -191,6 +205,54 @@ def test_files_of_an_epoch_that_others_have_left_behind_are_not_written(spark: S
     with pytest.raises(WrongState, match="epoch 3 comes after epoch 4"):
         files.write(spark.range(1), 3, (), {})
     assert files.write(spark.range(2), 5, (), {}) == 2
+
+
+def test_files_of_an_epoch_that_is_not_done_again_are_put_in_place_by_the_next(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = EpochFiles(spark, str(tmp_path), "query", "json")
+    moved: list[str] = []
+
+    def moves_one(folder: HadoopFolder, name: str, target: str) -> None:
+        if moved:
+            raise StorageFailed("killed")
+        moved.append(name)
+        move(folder, name, target)
+
+    move = HadoopFolder.move
+    with monkeypatch.context() as patch, pytest.raises(StorageFailed):
+        patch.setattr(HadoopFolder, "move", moves_one)
+        files.write(spark.range(6, numPartitions=3), 4, (), {})
+    assert spark.read.json(str(tmp_path)).count() == 2
+    files.write(spark.range(6, 8), 5, (), {})
+    assert sorted(row.id for row in spark.read.json(str(tmp_path)).collect()) == list(range(8))
+    assert not list((tmp_path / "_staging/query").iterdir())
+
+
+def test_files_of_a_driver_that_stood_still_while_it_wrote_are_taken_back(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the line of its epoch was so old that another driver had removed it."""
+    slow, quick = (EpochFiles(spark, str(tmp_path), "query", "json") for _ in range(2))
+
+    def meanwhile(folder: HadoopFolder, name: str, data: bytes) -> bool:
+        monkeypatch.undo()
+        for epoch in (5, 5 + 101):
+            quick.write(spark.range(1), epoch, (), {})
+        (tmp_path / "_epochs/query/00000005.json").unlink()
+        return folder.create(name, data)
+
+    monkeypatch.setattr(HadoopFolder, "create", meanwhile)
+    with pytest.raises(WrongState, match="epoch 5 comes after epoch 106"):
+        slow.write(spark.range(1), 5, (), {})
+    assert spark.read.json(str(tmp_path)).count() == 2
+    assert not (tmp_path / "_epochs/query/00000005.json").exists()
+
+
+def test_rows_whose_files_nobody_would_see_are_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    files = EpochFiles(spark, str(tmp_path), "query", "json")
+    with pytest.raises(StorageFailed, match="no file of the 2 rows of epoch 0 is to be seen"):
+        files.write(spark.range(2).selectExpr("id", "id AS `.part`"), 0, (".part",), {})
 
 
 def test_files_of_tasks_that_nobody_waited_for_are_not_taken(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -80,12 +79,18 @@ class BrokenCounts(msgspec.Struct, frozen=True):
 
 
 def broken_counts(frame: DataFrame, checks: Checks) -> BrokenCounts:
-    """One pass over the rows."""
+    """One pass over the rows. A rule whose action is `fail` looks, as in `passing`, only at rows that no rule before it
+    has taken out: those may be guarded by it."""
     from pyspark.sql import functions as sql
 
-    counts = [sql.count_if(_is_broken(rule, checks)).alias(f"rule{number}") for number, rule in enumerate(checks.rules)]
-    dead = [_is_broken(rule, checks) for rule in checks.rules if rule.action is Action.DEAD_LETTER]
-    is_dead = reduce(lambda one, other: one | other, dead, sql.lit(False))
+    counts: list[Column] = []
+    is_dead = sql.lit(False)
+    for number, rule in enumerate(checks.rules):
+        is_broken = _is_broken(rule, checks)
+        counted = is_broken & ~is_dead if rule.action is Action.FAIL else is_broken
+        counts.append(sql.count_if(counted).alias(f"rule{number}"))
+        if rule.action is Action.DEAD_LETTER:
+            is_dead = is_dead | is_broken
     row = frame.agg(sql.count(sql.lit(1)).alias("rows"), sql.count_if(is_dead).alias("dead"), *counts).collect()[0]
     by_rule = {rule.name: int(row[f"rule{number}"]) for number, rule in enumerate(checks.rules)}
     return BrokenCounts(int(row["rows"]), by_rule, int(row["dead"]))
