@@ -48,7 +48,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each change of status.")] = False,
     accept_changes: Annotated[
         bool,
-        typer.Option("--accept-changes", help="Go on from the checkpoint though it reads or writes elsewhere now."),
+        typer.Option("--accept-changes", help="Go on, or begin anew, though the run before was to do something else."),
     ] = False,
 ) -> None:
     """Run a pipeline.

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeVar
 
 import msgspec
 
 from apogeemq.spark.pipeline.spec import PipelineSpec
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+_SECRETS: Final = re.compile(r"(?i)password|secret|token|access_?key")  # they change from time to time
 
 
 def work_of(spec: PipelineSpec) -> str:
@@ -16,10 +22,19 @@ def work_of(spec: PipelineSpec) -> str:
 
 
 def _unplaced(spec: PipelineSpec) -> Iterator[msgspec.Struct]:
-    """All parts, wherever they stand in the file."""
-    for source in spec.sources.values():
+    """All parts, wherever they stand in the file; without what only opens a door."""
+    for _, source in sorted(spec.sources.items()):
         decode = source.decode and msgspec.structs.replace(source.decode, line=0)
-        yield msgspec.structs.replace(source, decode=decode, line=0)
-    sinks = [*spec.sinks.values(), *([spec.dead_letters] if spec.dead_letters is not None else [])]
-    for part in (*spec.steps.values(), *spec.quality.values(), *sinks):
+        yield msgspec.structs.replace(source, decode=decode, options=_open(source.options), line=0)
+    for part in (*_sorted(spec.steps), *_sorted(spec.quality)):
         yield msgspec.structs.replace(part, line=0)
+    for sink in (*_sorted(spec.sinks), *([spec.dead_letters] if spec.dead_letters is not None else [])):
+        yield msgspec.structs.replace(sink, options=_open(sink.options), line=0)
+
+
+def _sorted(parts: Mapping[str, StructT]) -> list[StructT]:
+    return [parts[name] for name in sorted(parts)]
+
+
+def _open(options: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if not _SECRETS.search(name)}

@@ -44,6 +44,14 @@ def test_the_same_file_with_other_lines_does_the_same(tmp_path: Path) -> None:
     assert work(tmp_path, FILE) == work(tmp_path, "# more\n\n" + FILE.replace("[steps.v]", "\n[steps.v]"))
 
 
+def test_neither_order_nor_keys_make_another_work(tmp_path: Path) -> None:
+    step = '[steps.w]\nsql = "SELECT 1"\n'
+    assert work(tmp_path, FILE + step) == work(tmp_path, FILE.replace("[steps.v]", step + "[steps.v]"))
+    sink = '[sinks.t]\nfrom = "v"\nkind = "jdbc"\noptions = { url = "u", dbtable = "t", password = "a" }\n'
+    assert work(tmp_path, FILE + sink) == work(tmp_path, FILE + sink.replace('"a"', '"b"'))
+    assert work(tmp_path, FILE + sink) != work(tmp_path, FILE + sink.replace('"u"', '"v"'))
+
+
 @pytest.mark.parametrize(
     "before, after",
     [
