@@ -50,7 +50,7 @@ def read_description(path: Path | str) -> str:
 
 def find_pipeline(path: Path | str) -> Path:
     """ConfigError when there is neither such a file nor a ready pipeline of that name."""
-    file = Path(path).expanduser()
+    file = _expanded(path)
     if file.is_file():
         return file
     ready = ready_pipelines()
@@ -64,6 +64,14 @@ def find_pipeline(path: Path | str) -> Path:
 def ready_pipelines() -> dict[str, Path]:
     """Those that come with the package, by name."""
     return {file.stem: file for file in sorted(READY_FOLDER.glob("*.toml"))}
+
+
+def _expanded(path: Path | str) -> Path:
+    """With the home folder of whoever has one."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 def _text_of(file: Path) -> str:
@@ -87,10 +95,13 @@ class FolderOf:
         return self._environment
 
     def path_of(self, name: str) -> str:
-        return str(self._folder / Path(name).expanduser())
+        return str(self._folder / _expanded(name))
 
     def read(self, name: str) -> bytes:
-        return Path(self.path_of(name)).read_bytes()
+        try:
+            return Path(self.path_of(name)).read_bytes()
+        except ValueError as error:  # no file can have this name
+            raise OSError(str(error)) from None
 
     def file_problem(self, name: str) -> str | None:
         path = Path(self.path_of(name))
@@ -100,7 +111,7 @@ class FolderOf:
 
     def function_problem(self, module: str, function: str, py_files: Sequence[str]) -> str | None:
         """Found without running any of the module."""
-        spec = _spec_of(module, [str(self._folder), *sys.path], py_files)
+        spec = _spec_of(module, str(self._folder), py_files)
         if spec is None:
             return f"there is no module {module} in {self._folder}, on Python's path or in py_files"
         source = spec.origin or ""
@@ -117,18 +128,25 @@ class FolderOf:
         )
 
 
-def _spec_of(module: str, folders: list[str], py_files: Sequence[str]) -> ModuleSpec | None:
-    """Spark puts files of Python beside each other, and archives on Python's path."""
-    for file in map(Path, py_files):
-        if file.suffix == ".py" and file.stem == module:
-            return spec_from_file_location(module, file)
-    archives = [file for file in py_files if file.lower().endswith(_ARCHIVES)]
-    search: list[str] | None = [*archives, *folders]
-    found: ModuleSpec | None = None
-    for part in module.split("."):
-        found = PathFinder.find_spec(part, search) if search is not None else None
-        if found is None:
-            return None
-        locations = found.submodule_search_locations
-        search = list(locations) if locations is not None else None
+def _spec_of(module: str, folder: str, py_files: Sequence[str]) -> ModuleSpec | None:
+    top, *parts = module.split(".")
+    found = _top_spec(top, folder, py_files)
+    for part in parts:
+        search = found.submodule_search_locations if found is not None else None
+        found = PathFinder.find_spec(part, list(search)) if search is not None else None
     return found
+
+
+def _top_spec(name: str, folder: str, py_files: Sequence[str]) -> ModuleSpec | None:
+    """Where a run finds it: Spark puts archives before Python's path and files of Python behind it, and the pipeline's
+    folder comes last. What was installed to be edited has a finder of its own."""
+    path = [*(file for file in py_files if file.lower().endswith(_ARCHIVES)), *sys.path]
+    found = PathFinder.find_spec(name, path)
+    if found is not None and found.loader is not None:  # not just a folder of this name
+        return found
+    for file in map(Path, py_files):
+        if file.suffix == ".py" and file.stem == name:
+            return spec_from_file_location(name, file)
+    found = PathFinder.find_spec(name, [*path, folder])
+    others = (finder for finder in sys.meta_path if finder is not PathFinder)
+    return found or next(filter(None, (finder.find_spec(name, None) for finder in others)), None)

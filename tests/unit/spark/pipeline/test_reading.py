@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -85,6 +89,48 @@ def test_modules_of_files_for_executors_are_found(tmp_path: Path) -> None:
         "lib is a folder",
         "there is no file nope.py",
     ]
+
+
+def test_modules_are_looked_for_in_the_order_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of the pipeline comes last, whatever lies in it."""
+    (tmp_path / "statistics.py").write_text("def good(df): return df\n")
+    file = tmp_path / "p.toml"
+    file.write_text(TEXT.format("statistics:good"))
+    with pytest.raises(PipelineInvalid, match=r"statistics\.py has no function good"):
+        read_pipeline(file)
+    early, late = tmp_path / "early", tmp_path / "late"
+    for folder in (early, late):
+        folder.mkdir()
+    monkeypatch.syspath_prepend(early)
+    (early / "steps").mkdir()  # a folder is a module only where there is no other
+    (tmp_path / "steps.py").write_text("def good(df): return df\n")
+    file.write_text(TEXT.format("steps:good"))
+    assert read_pipeline(file).steps["b"].python == "steps:good"
+    (late / "edited.py").write_text("def good(df): return df\n")
+
+    class Finder(MetaPathFinder):
+        """As installations that can be edited have one."""
+
+        def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+            found = late / f"{fullname}.py"
+            return spec_from_file_location(fullname, found) if found.exists() else None
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
+    file.write_text(TEXT.format("edited:good"))
+    assert read_pipeline(file).steps["b"].python == "edited:good"
+    file.write_text(TEXT.format("edited:god"))
+    with pytest.raises(PipelineInvalid, match=r"edited\.py has no function god; did you mean good\?"):
+        read_pipeline(file)
+
+
+def test_names_that_no_file_can_have(tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    for name, sentence in (("~nobody1/x", "No such file or directory"), ("a\\u0000b", "embedded null byte")):
+        file.write_text(TEXT.format("x:y").replace('python = "x:y"\nfrom = "a"', f'sql_file = "{name}"'))
+        with pytest.raises(PipelineInvalid, match=rf"p\.toml:8: steps\.b\.sql_file: cannot read .*: {sentence}"):
+            read_pipeline(file)
+    with pytest.raises(ConfigError, match="there is no pipeline file ~nobody1/x"):
+        read_pipeline("~nobody1/x")
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
