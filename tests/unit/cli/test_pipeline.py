@@ -26,10 +26,11 @@ path = "${where}"
 from = "a"
 kind = "console"
 """
-STREAM = """\
+WITH_STREAM = f"""\
+{GOOD.replace('from = "a"', 'from = "b"')}
 [sources.b]
 format = "rocketmq"
-options = { nameServer = "h:1", subscribe = "t" }
+options = {{ nameServer = "h:1", subscribe = "t" }}
 """
 
 
@@ -103,7 +104,7 @@ def test_wrong_commands(tmp_path: Path, arguments: list[str], sentence: str) -> 
 
 
 def test_without_the_extra_it_is_one_sentence(tmp_path: Path) -> None:
-    file = pipeline_file(tmp_path, GOOD + STREAM)
+    file = pipeline_file(tmp_path, WITH_STREAM)
     with patch.dict(
         sys.modules, {"pyspark": None, "pyspark.sql": None, "pyspark.sql.datasource": None, "pyarrow": None}
     ):
@@ -122,7 +123,7 @@ def test_without_the_extra_it_is_one_sentence(tmp_path: Path) -> None:
     ],
 )
 def test_a_replay_says_what_it_does_and_asks(tmp_path: Path, answer: str, end: str) -> None:
-    file = pipeline_file(tmp_path, GOOD + STREAM)
+    file = pipeline_file(tmp_path, WITH_STREAM)
     command = [sys.executable, "-m", "apogeemq.cli.main", "pipeline", "replay", file, "--from", "2026-01-31T12:00"]
     ended = subprocess.run(command, input=answer, capture_output=True, text=True)
     assert ended.returncode == 130

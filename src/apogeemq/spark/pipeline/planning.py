@@ -29,6 +29,7 @@ from apogeemq.spark.pipeline.spec import (
 )
 from apogeemq.spark.pipeline.text.failures import failure_text
 from apogeemq.spark.pipeline.text.problems import Problems
+from apogeemq.spark.pipeline.validation import TABLE_FROM, TABLE_RULES
 from apogeemq.spark.pipeline.views import SourceOptions, Views
 from apogeemq.spark.sink.plan_shape import mixing_step
 
@@ -169,21 +170,14 @@ class _Planning:
         """It is read again and again while others are joined to it: which of its rows an epoch saw, nobody can tell."""
         rule = next((rule for rule in self._checks[view].rules if rule.action is not Action.FAIL), None)
         if rule is not None:
-            raise ConfigError(
-                f"the rule {rule.name} of {view}: in a pipeline of streams, rows of a table are neither counted nor "
-                'kept as dead letters; let the rule fail (of a body: malformed = "fail", or "keep"), or check the rows '
-                "that are made with the table"
-            )
+            raise ConfigError(f"the rule {rule.name} of {view}: {TABLE_RULES}")
 
     def _put_sink(self, sink: Sink, found: dict[tuple[str, OutputMode], QueryPlan]) -> None:
         head = self._heads.get(sink.view)
         if head is not None:
             self._query(found, head, self._mode(head, sink)).sinks.append(sink)
         elif self._spec.is_streaming:
-            raise ConfigError(
-                f"sinks.{sink.name}: {sink.view} is a table in a pipeline of streams; a pipeline "
-                "without streams can write it"
-            )
+            raise ConfigError(f"sinks.{sink.name}: {sink.view} {TABLE_FROM}")
 
     def _query(self, found: dict[tuple[str, OutputMode], QueryPlan], head: str, mode: OutputMode) -> QueryPlan:
         key = (head, mode)

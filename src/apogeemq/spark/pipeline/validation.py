@@ -41,6 +41,13 @@ _MODES: Final = {
     SinkKind.JDBC: (OutputMode.APPEND,),
     SinkKind.DELTA: (OutputMode.APPEND, OutputMode.COMPLETE),
 }
+_OWN_KEYS: Final = {"topic": "topic", "idColumns": "id_columns"}  # of options that a sink has as keys
+# Ends of sentences about tables in a pipeline of streams; which steps are tables, only Spark can say.
+TABLE_FROM: Final = "is a table in a pipeline of streams; a pipeline without streams can write it"
+TABLE_RULES: Final = (
+    "in a pipeline of streams, rows of a table are neither counted nor kept as dead letters; let the rule fail (of a "
+    'body: malformed = "fail", or "keep"), or check the rows that are made with the table'
+)
 _DEAD_LETTER_KINDS: Final = (SinkKind.TOPIC, SinkKind.PARQUET, SinkKind.JSON)
 
 
@@ -115,6 +122,7 @@ def _check_view_names(spec: PipelineSpec, problems: Problems) -> None:
 
 def _check_source(spec: PipelineSpec, source: Source, problems: Problems) -> None:
     path = ("sources", source.name)
+    has_letters = source.decode is not None and source.decode.malformed is Malformed.DEAD_LETTER
     if source.format == "rocketmq-store" and source.is_stream:
         problems.add((*path, "stream"), f"sources.{source.name}.stream: a store folder is no stream")
     if source.format in OWN_FORMATS and source.schema:
@@ -127,12 +135,14 @@ def _check_source(spec: PipelineSpec, source: Source, problems: Problems) -> Non
         problems.add((*path, "options", "path"), f"sources.{source.name}: path is given twice")
     if source.watermark is not None and not spec.is_streaming:
         problems.add((*path, "watermark"), f"sources.{source.name}.watermark: there is no stream in this pipeline")
-    if source.decode is not None and source.decode.malformed is Malformed.DEAD_LETTER and spec.dead_letters is None:
+    if has_letters and spec.dead_letters is None:
         problems.add(
             (*path, "decode"),
             f"sources.{source.name}.decode: malformed bodies have nowhere to go: "
             "add [dead_letters], or set malformed to fail or keep",
         )
+    if has_letters and is_table_of_streams(spec, source):
+        problems.add((*path, "decode"), f"the rule {MALFORMED_RULE} of {source.name}: {TABLE_RULES}")
     for key, sentence in read_problems(source.format, _with_path(source), is_stream=source.is_stream):
         problems.add((*path, "options", key), f"sources.{source.name}.options: {sentence}")
 
@@ -160,8 +170,23 @@ def _check_sink(spec: PipelineSpec, sink: Sink, problems: Problems) -> None:
         problems.add((*path, "id_columns"), f"{where}.id_columns: only rows of a topic have ids")
     for key, sentence in _target_problems(sink):
         problems.add((*path, key), f"{where}: {sentence}")
+    if any(name.startswith(".") for name in sink.partition_by):
+        problems.add((*path, "partition_by"), f"{where}.partition_by: folders whose names begin with a dot are hidden")
+    if sink.view in spec.sources and is_table_of_streams(spec, spec.sources[sink.view]):
+        problems.add((*path, "from"), f"{where}: {sink.view} {TABLE_FROM}")
+    _add_option_problems(sink, path, problems)
+
+
+def is_table_of_streams(spec: PipelineSpec, source: Source) -> bool:
+    return spec.is_streaming and not source.is_stream
+
+
+def _add_option_problems(sink: Sink, path: tuple[str, ...], problems: Problems) -> None:
+    """Of options that are keys of the sink itself, too."""
     for key, sentence in _option_problems(sink):
-        problems.add((*path, "options", key), f"{where}.options: {sentence}")
+        own = _OWN_KEYS.get(key)
+        place = (*path, own) if own is not None else (*path, "options", key)
+        problems.add(place, f"{'.'.join(path)}{'' if own is not None else '.options'}: {sentence}")
 
 
 def _option_problems(sink: Sink) -> Iterator[tuple[str, str]]:
@@ -212,8 +237,7 @@ def _check_dead_letters(spec: PipelineSpec, problems: Problems) -> None:
         return
     for key, sentence in _target_problems(sink):
         problems.add(("dead_letters", key), f"dead_letters: {sentence}")
-    for key, sentence in _option_problems(sink):
-        problems.add(("dead_letters", "options", key), f"dead_letters.options: {sentence}")
+    _add_option_problems(sink, ("dead_letters",), problems)
 
 
 def _check_places(spec: PipelineSpec, problems: Problems) -> None:
@@ -224,7 +248,7 @@ def _check_places(spec: PipelineSpec, problems: Problems) -> None:
         path = _path(sink)
         where = ".".join(path)
         if place is not None and place in seen:
-            problems.add(path, f"{where} writes to the same place as {seen[place]}: {place[-1]}")
+            problems.add((*path, place[0]), f"{where} writes to the same place as {seen[place]}: {place[-1]}")
         if place is not None:
             seen.setdefault(place, where)
         if sink.path and spec.checkpoint and folder_named(sink.path) == folder_named(spec.checkpoint):
@@ -271,6 +295,9 @@ def _check_quality(spec: PipelineSpec, problems: Problems) -> None:
             problems.add(
                 path, f"{where}: rows that fail have nowhere to go: add [dead_letters], or set action to fail or count"
             )
+        source = spec.sources.get(quality.view)
+        if source is not None and is_table_of_streams(spec, source) and quality.action is not Action.FAIL:
+            problems.add(path, f"{where}: {TABLE_RULES}")
         for rule, expression in quality.rules.items():
             if not expression.strip():
                 problems.add((*path, "rules", rule), f"{where}.rules.{rule}: the expression is empty")

@@ -94,7 +94,11 @@ def expanded(
     document: Any, values: Mapping[str, str | None], environment: Mapping[str, str], problems: Problems
 ) -> Any:
     """The document with every reference replaced; `$${` stands for `${`."""
-    return _Expansion(values, environment, problems).of(document, ())
+    expansion = _Expansion(values, environment, problems)
+    found = expansion.of(document, ())
+    for path in expansion.unexpanded:  # now that all of them have been said: texts of one list have one place
+        problems.hide(path)
+    return found
 
 
 def as_text(value: object) -> str:
@@ -113,6 +117,7 @@ class _Expansion:
         self._values = values
         self._environment = environment
         self._problems = problems
+        self.unexpanded: list[Path] = []
 
     def of(self, value: Any, path: Path) -> Any:
         if isinstance(value, dict):
@@ -123,7 +128,7 @@ class _Expansion:
             return value
         text = self.text(value, path)
         if text is None:
-            self._problems.hide(path)
+            self.unexpanded.append(path)
         return value if text is None else text
 
     def text(self, text: str, path: Path) -> str | None:

@@ -53,4 +53,5 @@ def with_part(part: str) -> str:
     )
 
 
+TABLE = '[sources.k]\nformat = "json"\npath = "k"\nschema = "x INT"\n'
 SINK = '[sinks.s]\nfrom = "a"\nkind = "console"\n'

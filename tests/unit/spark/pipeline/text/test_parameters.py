@@ -66,6 +66,18 @@ def test_defaults_that_grow_end_somewhere() -> None:
     assert wrong == ["params.a4: its default is longer than 65536 characters"]
 
 
+def test_all_that_is_missing_in_a_list_is_said() -> None:
+    problems = Problems("f", {})
+    expanded({"a": ["${nope}", "${env:NOPE}"]}, {}, {}, problems)
+    assert problems.texts() == [
+        "f:1: a: the environment variable NOPE is not set",
+        "f:1: a: there is no parameter nope in [params]",
+    ]
+    before = len(problems)
+    problems.add(("a",), "a is wrong")
+    assert len(problems) == before
+
+
 def test_what_needs_a_missing_parameter_is_said_once() -> None:
     problems = Problems("f", {})
     found = values(PARAMETERS, {}, {}, problems)

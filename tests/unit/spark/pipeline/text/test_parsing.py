@@ -16,7 +16,8 @@ from apogeemq.spark.pipeline.spec import (
     Watermark,
 )
 from apogeemq.spark.pipeline.text.parsing import declared_parameters
-from tests.unit.spark.pipeline.text.pipeline_texts import SINK, parse, problems, with_part
+from apogeemq.spark.pipeline.validation import TABLE_RULES
+from tests.unit.spark.pipeline.text.pipeline_texts import SINK, TABLE, parse, problems, with_part
 
 GOOD = """\
 [pipeline]
@@ -225,19 +226,19 @@ def test_bad_triggers(trigger: str) -> None:
         (
             '[sinks.s]\nfrom = "a"\nkind = "parquet"\npath = "/x/"\n'
             '[sinks.t]\nfrom = "a"\nkind = "json"\npath = "/x"\n',
-            ["12: sinks.t writes to the same place as sinks.s: /x"],
+            ["15: sinks.t writes to the same place as sinks.s: /x"],
         ),
         (
             '[sinks.s]\nfrom = "a"\nkind = "parquet"\npath = "./x/y/.."\n'
             '[sinks.t]\nfrom = "a"\nkind = "json"\npath = "x/"\n',
-            ["12: sinks.t writes to the same place as sinks.s: x"],
+            ["15: sinks.t writes to the same place as sinks.s: x"],
         ),
         (
             '[sinks.s]\nfrom = "a"\nkind = "topic"\ntopic = "o"\noptions = { nameServer = "localhost:1" }\n'
             '[sinks.t]\nfrom = "a"\nkind = "topic"\ntopic = "o"\noptions = { nameServer = "127.0.0.1:1" }\n'
             '[sinks.u]\nfrom = "a"\nkind = "topic"\ntopic = "o"\n'
             'options = { nameServer = "127.0.0.1:1", namespace = "n" }\n',
-            ["13: sinks.t writes to the same place as sinks.s: o"],
+            ["16: sinks.t writes to the same place as sinks.s: o"],
         ),
         (
             '[sinks.s]\nfrom = "a"\nkind = "jdbc"\noptions = { url = "u" }\nmode = "complete"\ntopic = "t"\n',
@@ -262,6 +263,33 @@ def test_bad_triggers(trigger: str) -> None:
                 "8: sinks.s: options.nameServer is missing: host:port of the name servers",
                 "8: sinks.s: topic is missing; where rows name their topics themselves, option topics must list "
                 "those there may be: what was written to others could not be read back",
+            ],
+        ),
+        (
+            '[sinks.s]\nfrom = "a"\nkind = "topic"\ntopic = "a b"\n[sinks.s.options]\nnameServer = "h:1"\n',
+            [
+                "11: sinks.s: option topic is 'a b': expected the name of a topic (The specified topic: a b, "
+                "contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$)"
+            ],
+        ),
+        (
+            '[sinks.s]\nfrom = "a"\nkind = "parquet"\npath = "/x"\npartition_by = [".x"]\n',
+            ["12: sinks.s.partition_by: folders whose names begin with a dot are hidden"],
+        ),
+        (
+            TABLE + SINK.replace('"a"', '"k"'),
+            [
+                "13: sinks.s: k is a table in a pipeline of streams; a pipeline without streams can write it",
+            ],
+        ),
+        (
+            TABLE
+            + '[sources.k.decode]\nformat = "json"\nschema = "x INT"\n[quality.k.rules]\nr = "true"\n'
+            + '[dead_letters]\nkind = "json"\npath = "/d"\n'
+            + SINK,
+            [
+                f"12: the rule malformed of k: {TABLE_RULES}",
+                f"15: quality.k: {TABLE_RULES}",
             ],
         ),
         (
