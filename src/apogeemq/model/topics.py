@@ -118,7 +118,7 @@ def could_be_stored(topic: bytes) -> bool:
         name = topic.decode()
     except UnicodeDecodeError:
         return False
-    return bool(name.strip()) and len(name) <= MAX_GROUP_TOPIC_LENGTH and _find_control(name) is None
+    return bool(name.strip()) and len(topic) <= MAX_GROUP_TOPIC_LENGTH and _find_control(name) is None
 
 
 def is_of_group(topic: str) -> bool:

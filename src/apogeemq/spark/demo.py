@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -127,10 +128,14 @@ class Demonstration:
 
     def _ask(self) -> None:
         """The servers. A question that is not answered leaves what is known; the next look asks again."""
-        with contextlib.suppress(ApogeeError):
-            self._reader.read_new()
-            for name in _QUEUES:
-                self._topics[name] = self._reader.topic(name)
+        questions: list[Callable[[], object]] = [self._reader.read_new]
+        questions += [partial(self._look_at, name) for name in _QUEUES]
+        for ask in questions:
+            with contextlib.suppress(ApogeeError):
+                ask()
+
+    def _look_at(self, topic: str) -> None:
+        self._topics[topic] = self._reader.topic(topic)
 
     def _activity(self) -> str:
         if self._ending:
