@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,12 @@ from apogeemq.spark.hex_digits import in_hex
 Indices = npt.NDArray[np.int64]
 
 _INT64: Final = pa.int64()
+
+# Chunk after chunk has the same texts and lengths: what is made of those for some more rows is kept.
+_KEPT_ROWS: Final = 1 << 16
+_KEPT_TEXT_BYTES: Final = 4 << 20
+_KEPT: Final = 8
+_MAX_BORDER: Final = 2**31 - 1
 
 
 def fields_of(data: Any, starts: Indices, ends: Indices, kind: Any) -> Any:
@@ -37,8 +44,7 @@ def spaced(data: Any, borders: npt.NDArray[np.int32], kind: Any, step: int, firs
 def equally_long(data: Any, first: int, step: int, length: int, count: int, kind: Any) -> Any:
     """As `fields_of`, of fields that lie as far from each other as they are long, all of them."""
     fields: npt.NDArray[Any] = np.ndarray((count,), f"V{length}", data, first, (step,))
-    borders = np.arange(count + 1, dtype=np.int32) * np.int32(length)
-    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(borders), pa.py_buffer(fields.tobytes())])
+    return pa.Array.from_buffers(kind, count, [None, _even_borders(count, length), pa.py_buffer(fields.tobytes())])
 
 
 def numbers(values: npt.NDArray[Any], kind: Any) -> Any:
@@ -61,13 +67,31 @@ def flags(values: npt.NDArray[np.bool_]) -> Any:
 
 def repeated(text: str, count: int) -> Any:
     """A string array with the same text everywhere."""
-    octets = text.encode()
-    borders = np.arange(count + 1, dtype=np.int32) * np.int32(len(octets))
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(borders), pa.py_buffer(octets * count)])
+    octets, count = text.encode(), int(count)
+    is_kept = count <= _KEPT_ROWS and len(octets) * _KEPT_ROWS <= _KEPT_TEXT_BYTES
+    copies = _many_kept(octets).slice(0, len(octets) * count) if is_kept else pa.py_buffer(octets * count)
+    return pa.Array.from_buffers(pa.string(), count, [None, _even_borders(count, len(octets)), copies])
+
+
+@lru_cache(_KEPT)
+def _many_kept(octets: bytes) -> Any:
+    return pa.py_buffer(octets * _KEPT_ROWS)
+
+
+def _even_borders(count: int, length: int) -> Any:
+    """Of so many parts that are all so long."""
+    if count <= _KEPT_ROWS and length * _KEPT_ROWS <= _MAX_BORDER:
+        return _even_borders_kept(length).slice(0, 4 * (count + 1))
+    return pa.py_buffer(np.arange(count + 1, dtype=np.int32) * np.int32(length))
+
+
+@lru_cache(2 * _KEPT)
+def _even_borders_kept(length: int) -> Any:
+    return pa.py_buffer(np.arange(_KEPT_ROWS + 1, dtype=np.int32) * np.int32(length))
 
 
 def texts_in_hex(octets: npt.NDArray[np.uint8]) -> Any:
     """The rows of a matrix as strings of upper-case hex digits."""
     count, width = octets.shape
-    borders = np.arange(count + 1, dtype=np.int32) * np.int32(2 * width)
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(borders), pa.py_buffer(in_hex(octets))])
+    digits = pa.py_buffer(in_hex(octets))
+    return pa.Array.from_buffers(pa.string(), count, [None, _even_borders(count, 2 * width), digits])

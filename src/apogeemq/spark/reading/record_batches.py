@@ -7,7 +7,7 @@ few. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -94,8 +94,13 @@ class _Chunk:
         self._data: bytes | memoryview = answers[0] if len(answers) == 1 else b"".join(answers)
         self._positions = record_positions(self._data, list(map(len, answers)))
         self._count = len(self._positions) - 1
-        self._pull_of = np.repeat(np.arange(len(pulls)), np.diff(self._first_records()))
+        self._first = self._first_records()
         self._is_outside = np.zeros(self._count, np.bool_)  # of their spans, as far as that is known
+
+    @cached_property
+    def _pull_of(self) -> Indices:
+        """Of each record."""
+        return np.repeat(np.arange(len(self._pulls)), np.diff(self._first))
 
     def _first_records(self) -> Indices:
         """Of each pull, and the end."""
@@ -109,10 +114,11 @@ class _Chunk:
         if not self._count or self._count < FEW_RECORDS:
             return _NOTHING
         heads, is_usual = read_heads(self._data, self._positions, UNUSUAL_FLAGS)
-        offsets = heads.int64("queue_offset")
-        starts, ends = (np.array([pull.span[place] for pull in self._pulls], np.int64) for place in (3, 4))
-        self._is_outside = is_usual & ((offsets < starts[self._pull_of]) | (offsets >= ends[self._pull_of]))
-        is_usual &= ~self._is_outside
+        if not self._are_within_span(heads.queue_offsets):
+            offsets = heads.queue_offsets
+            starts, ends = (np.array([pull.span[place] for pull in self._pulls], np.int64) for place in (3, 4))
+            self._is_outside = is_usual & ((offsets < starts[self._pull_of]) | (offsets >= ends[self._pull_of]))
+            is_usual &= ~self._is_outside
         numbers = np.flatnonzero(is_usual)
         if len(numbers) < self._count:
             heads = heads.only(numbers)
@@ -123,7 +129,14 @@ class _Chunk:
             heads, numbers = heads.only(kept), numbers[kept]
         return _Usual(numbers, heads, table)
 
+    def _are_within_span(self, offsets: Indices) -> bool:
+        """All of one queue, as they nearly always are."""
+        span = self._pulls[0].span
+        return len(self._pulls) == 1 and bool(offsets.min() >= span.start and offsets.max() < span.end)
+
     def single_rows_except(self, numbers: Indices) -> Iterator[Row]:
+        if len(numbers) == self._count:
+            return iter(())
         is_single = ~self._is_outside
         is_single[numbers] = False
         places = (
@@ -136,7 +149,9 @@ class _Chunk:
         """The rows with these tags, and the numbers of their records."""
         if usual.heads is None:
             return batch_of_rows((), schema), usual.numbers
-        counts = np.bincount(self._pull_of[usual.numbers], minlength=len(self._pulls))
+        counts = np.array([len(usual.numbers)])
+        if len(self._pulls) > 1:
+            counts = np.bincount(self._pull_of[usual.numbers], minlength=len(self._pulls))
         rows = UsualRows(usual.heads, [pull.span for pull in self._pulls], counts, usual.table)
         batch, numbers = rows.batch(schema), usual.numbers
         if tags is not None:
@@ -147,7 +162,7 @@ class _Chunk:
 
     def missing(self, usual: _Usual, singles: _Singles) -> list[OffsetRange]:
         """Offsets of the spans that none of these has."""
-        offsets = usual.heads.int64("queue_offset") if usual.heads is not None else usual.numbers
+        offsets = usual.heads.queue_offsets if usual.heads is not None else usual.numbers
         spans = [pull.span for pull in self._pulls]
         if not singles.numbers and np.array_equal(offsets, _all_of(spans)):
             return []

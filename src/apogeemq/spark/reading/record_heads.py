@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import repeat
 from struct import Struct, error
 from typing import Any, Final
@@ -169,6 +170,11 @@ class RecordHeads:
             self.property_starts[wanted],
             self.ends[wanted],
         )
+
+    @cached_property
+    def queue_offsets(self) -> Positions:
+        """Nobody may change them."""
+        return self.int64("queue_offset")
 
     def int64(self, field: str) -> Positions:
         return self.heads[field].astype(np.int64)

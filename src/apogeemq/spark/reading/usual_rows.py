@@ -84,11 +84,12 @@ class UsualRows:
 
     def _time(self, field: str, kind: Any) -> Any:
         times_ms = self._heads.int64(field)
-        is_beyond = (times_ms > MAX_TIME_MS) | (times_ms < -MAX_TIME_MS)
-        if is_beyond.any():
+        if len(times_ms) and (times_ms.max() > MAX_TIME_MS or times_ms.min() < -MAX_TIME_MS):
+            is_beyond = (times_ms > MAX_TIME_MS) | (times_ms < -MAX_TIME_MS)
             times_ms[is_beyond] = 0
             return pa.array(times_ms * _US_PER_MS, mask=is_beyond).cast(kind)
-        return numbers(times_ms * _US_PER_MS, kind)
+        times_ms *= _US_PER_MS
+        return numbers(times_ms, kind)
 
     def _born_host(self, kind: Any) -> Any:
         hosts = np.ascontiguousarray(self._heads.heads["born_host"]).view(np.uint64)
@@ -153,7 +154,7 @@ _COLUMNS: Final[dict[str, Callable[[UsualRows, Any], Any]]] = {
     "topic": lambda rows, kind: rows._text_of_span(lambda span: span.topic),
     "broker": lambda rows, kind: rows._text_of_span(lambda span: span.broker),
     "queue_id": UsualRows._queue_id,
-    "queue_offset": lambda rows, kind: rows._number("queue_offset", kind),
+    "queue_offset": lambda rows, kind: numbers(rows._heads.queue_offsets, kind),
     "msg_id": UsualRows._message_id,
     "keys": UsualRows._keys,
     "tags": lambda rows, kind: rows.tags,
