@@ -15,7 +15,8 @@ Indices = npt.NDArray[np.int64]
 
 _INT64: Final = pa.int64()
 
-# Chunk after chunk has the same texts and lengths: what is made of those for some more rows is kept.
+# One large chunk after another has the same texts and lengths: what is made of those for some more rows is kept.
+_MANY_ROWS: Final = 1 << 12
 _KEPT_ROWS: Final = 1 << 16
 _KEPT_TEXT_BYTES: Final = 4 << 20
 _KEPT: Final = 8
@@ -68,7 +69,7 @@ def flags(values: npt.NDArray[np.bool_]) -> Any:
 def repeated(text: str, count: int) -> Any:
     """A string array with the same text everywhere."""
     octets, count = text.encode(), int(count)
-    is_kept = count <= _KEPT_ROWS and len(octets) * _KEPT_ROWS <= _KEPT_TEXT_BYTES
+    is_kept = _MANY_ROWS <= count <= _KEPT_ROWS and len(octets) * _KEPT_ROWS <= _KEPT_TEXT_BYTES
     copies = _many_kept(octets).slice(0, len(octets) * count) if is_kept else pa.py_buffer(octets * count)
     return pa.Array.from_buffers(pa.string(), count, [None, _even_borders(count, len(octets)), copies])
 
@@ -80,7 +81,7 @@ def _many_kept(octets: bytes) -> Any:
 
 def _even_borders(count: int, length: int) -> Any:
     """Of so many parts that are all so long."""
-    if count <= _KEPT_ROWS and length * _KEPT_ROWS <= _MAX_BORDER:
+    if _MANY_ROWS <= count <= _KEPT_ROWS and length * _KEPT_ROWS <= _MAX_BORDER:
         return _even_borders_kept(length).slice(0, 4 * (count + 1))
     return pa.py_buffer(np.arange(count + 1, dtype=np.int32) * np.int32(length))
 
