@@ -94,13 +94,13 @@ class _Chunk:
         self._data: bytes | memoryview = answers[0] if len(answers) == 1 else b"".join(answers)
         self._positions = record_positions(self._data, list(map(len, answers)))
         self._count = len(self._positions) - 1
-        self._first = self._first_records()
+        self._first_of_pulls = self._first_records()
         self._is_outside = np.zeros(self._count, np.bool_)  # of their spans, as far as that is known
 
     @cached_property
     def _pull_of(self) -> Indices:
         """Of each record."""
-        return np.repeat(np.arange(len(self._pulls)), np.diff(self._first))
+        return np.repeat(np.arange(len(self._pulls)), np.diff(self._first_of_pulls))
 
     def _first_records(self) -> Indices:
         """Of each pull, and the end."""

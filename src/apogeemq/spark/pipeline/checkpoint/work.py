@@ -25,16 +25,16 @@ def _unplaced(spec: PipelineSpec) -> Iterator[msgspec.Struct]:
     """All parts, wherever they stand in the file; without what only opens a door."""
     for _, source in sorted(spec.sources.items()):
         decode = source.decode and msgspec.structs.replace(source.decode, line=0)
-        yield msgspec.structs.replace(source, decode=decode, options=_open(source.options), line=0)
+        yield msgspec.structs.replace(source, decode=decode, options=_without_secrets(source.options), line=0)
     for part in (*_sorted(spec.steps), *_sorted(spec.quality)):
         yield msgspec.structs.replace(part, line=0)
     for sink in (*_sorted(spec.sinks), *([spec.dead_letters] if spec.dead_letters is not None else [])):
-        yield msgspec.structs.replace(sink, options=_open(sink.options), line=0)
+        yield msgspec.structs.replace(sink, options=_without_secrets(sink.options), line=0)
 
 
 def _sorted(parts: Mapping[str, StructT]) -> list[StructT]:
     return [parts[name] for name in sorted(parts)]
 
 
-def _open(options: Mapping[str, str]) -> dict[str, str]:
+def _without_secrets(options: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in options.items() if not _SECRETS.search(name)}
